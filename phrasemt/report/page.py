@@ -64,8 +64,8 @@ def text_beside(module: str, suffix: str) -> str:
     return (_PACKAGE / _beside(module, suffix)).read_text(encoding="utf-8")
 
 
-def write_page(title: str, introduction: str | Markup, sections: Sequence[Section], *, refresh: int = 0) -> str:
-    """Return the page. refresh: seconds after which a browser reads the page again, 0 for never."""
+def write_page(title: str, introduction: str | Markup, sections: Sequence[Section]) -> str:
+    """Return the page."""
     scripts = [*(section.script for section in sections if section.script), text_beside(__file__, ".js")]
     digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     return fill(
@@ -73,7 +73,6 @@ def write_page(title: str, introduction: str | Markup, sections: Sequence[Sectio
         title=title,
         introduction=introduction,
         sections=sections,
-        refresh=refresh,
         style=Markup(text_beside(__file__, ".css")),
         scripts=[Markup(script) for script in scripts],
         script_policy=" ".join(f"'sha256-{digest}'" for digest in digests),

@@ -7,6 +7,7 @@ and failed look alike to it.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
+from phrasemt.artefacts.training import Metrics, TrainingRecord, ranked
+from phrasemt.errors import PhrasemtError
 from phrasemt.runs.costs import Recorded
 from phrasemt.runs.notes import (
     PlannedJob,
@@ -23,12 +26,14 @@ from phrasemt.runs.notes import (
     note_of_run,
     notes_of_trainings,
     stage_note,
+    training_note,
 )
 from phrasemt.runs.units import clock, job_count, local_time
 from phrasemt.stages import STAGES
+from phrasemt.workflow.paths import Paths
 
 JobState = Literal["done", "running", "waiting", "failed", "blocked"]
-GONE = "gone without a word: killed, or out of memory"
+GONE = "process disappeared: killed, or out of memory"
 STOPPED = "stopped on request, before it could say so"
 # Of the jobs that run, and of those that have failed, so many are shown to people; of the latter so many with a log.
 MOST_SHOWN, MOST_LOGS = 20, 5
@@ -81,7 +86,7 @@ class JobStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """A run. state: running, finished, failed, or killed when its process is gone without a word.
+    """A run. state: running, finished, failed, or killed when its process disappeared.
 
     seconds_left: at least, by the records of earlier runs; unknown: jobs to do without records.
     """
@@ -206,3 +211,43 @@ def describe_training(report: TrainingReport) -> str:
     if report.tokens_per_second:
         text += f", {report.tokens_per_second:,.0f} tokens/s"
     return text if report.seconds_left is None else f"{text}, {clock(report.seconds_left)} left"
+
+
+def trainings_of(study: str, now: datetime) -> list[tuple[str, ...]]:
+    """A row for each training of a study: data set, system, seed, update, last and best score on dev, state.
+
+    Of several trainings of a system and seed under different settings, the one that reported last.
+    """
+    folders = Path().glob(Paths(study).model.glob)
+    rows = [row for folder in folders if (row := _training_row(folder, now))]
+    return sorted(rows, key=lambda row: (*row[:2], len(row[2]), row[2]))
+
+
+def _training_row(folder: Path, now: datetime) -> tuple[str, ...] | None:
+    """The training in models/<system>/<seed>/; None before it begins. Unknown cells are empty."""
+    record = None
+    with contextlib.suppress(PhrasemtError):  # missing or damaged
+        record = TrainingRecord.read(folder / "training.json")
+    files = [*folder.glob("state/*/note.json"), *folder.glob("state/*/metrics.jsonl")]
+    latest = max(files, key=lambda path: path.stat().st_mtime, default=None)
+    if latest is None and record is None:
+        return None
+    path = (latest or folder / "state").with_name("metrics.jsonl")
+    note, metrics = StageNote.read(training_note(path)), Metrics.read_unfinished(path)
+    evaluations = [one.evaluation for one in metrics.evaluations] or (record.evaluations if record else [])
+    report = note.training if note else None
+    done = (report.update if report else 0, record.updates if record else 0, *(one.update for one in metrics.reports))
+    update = f"{max(done):,}" + (f" of {report.max_updates:,}" if report else "")
+    if note is None:
+        state = "finished" if record else "unknown"
+    else:
+        state = "disappeared" if note.state == "running" and not note.alive(training_note(path), now) else note.state
+    last = best = ""
+    if evaluations:
+        bleu = evaluations[-1].dev_bleu is not None
+        first = ranked(evaluations, "bleu" if bleu else "perplexity")[0]
+        last, best = (
+            f"{one.dev_bleu:.2f} BLEU" if bleu else f"{one.dev_perplexity:.2f} ppl" for one in (evaluations[-1], first)
+        )
+        best += f" at {first.update:,}"
+    return folder.parents[2].name, folder.parent.name, folder.name, update, last, best, state

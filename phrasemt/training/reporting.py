@@ -1,4 +1,4 @@
-"""What people look at while a model trains: a bar or a line a minute, JSON lines, TensorBoard, `phrasemt runs`."""
+"""What people look at while a model trains: a bar or a line a minute, JSON lines, TensorBoard, `phrasemt status`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`phrasemt figures`: write the figures of a study as SVG files, for papers and slides.
 
-A finished study has its figures in its report. Before, there are the learning curves of the trainings that have begun.
+They are those of its report. `tensorboard --logdir results` draws the curves of trainings that still run.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
 from phrasemt.report.figures import svg_file
 from phrasemt.report.page import drawings_in
-from phrasemt.verbs._live_page import curves_so_far
 from phrasemt.verbs._output import Output
 from phrasemt.verbs._study import FILE_OR_NAME, add_study, study_name
 from phrasemt.workflow.paths import Paths
@@ -21,25 +20,21 @@ from phrasemt.workflow.paths import Paths
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Write the figures of a study's report as SVG files in colours for white paper, named by their "
-        "titles. While a study has no report yet, write the learning curves of its trainings so far."
+        "Write the figures of a study's report as SVG files in colours for white paper, named by their titles."
     )
     add_study(parser, FILE_OR_NAME)
     parser.add_argument("--output", type=Output, required=True, metavar="FOLDER", help="where the files are written")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the files and print their paths. Raises PhrasemtError for a study without report and trainings."""
+    """Write the files and print their paths. Raises PhrasemtError for a study without a report."""
     study = study_name(options.study)
     report = Path(Paths(study).report)
-    so_far = None if report.is_file() else curves_so_far(study)
-    page = report.read_text(encoding="utf-8") if report.is_file() else so_far.content if so_far else ""
+    page = report.read_text(encoding="utf-8") if report.is_file() else ""
     drawings = drawings_in(page)
     if not drawings:
         what, next_step = "no figures of this study yet", "snakemake --profile profiles/local --configfile STUDY.yaml"
-        raise PhrasemtError(
-            what, where=report.parent, expected="a report, or a training that has begun", next_step=next_step
-        )
+        raise PhrasemtError(what, where=report, next_step=next_step)
     options.output.mkdir(parents=True, exist_ok=True)
     for drawing in drawings:
         name = re.sub(r"[^\w.]+", "-", drawing.title).strip("-").lower()

@@ -1,7 +1,7 @@
 """`phrasemt status`: show the progress of the last run of a study: its jobs by state, and its expected end.
 
-The verb reads only small files that Snakemake's main process and the stages write (phrasemt/runs/notes.py), so
-it can be called at any time, beside a run on this machine or on a cluster.
+The command reads only small files that Snakemake's main process, stages and trainings write
+(phrasemt/runs/notes.py), so it can be called at any time, beside a run on this machine or on a cluster.
 """
 
 from __future__ import annotations
@@ -13,16 +13,13 @@ from datetime import UTC, datetime
 from typing import get_args
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.files.lines import write_text
 from phrasemt.runs.notes import latest_run, runs_folder
-from phrasemt.runs.status import MOST_LOGS, MOST_SHOWN, JobState, Status, status_of
+from phrasemt.runs.status import MOST_LOGS, MOST_SHOWN, JobState, Status, status_of, trainings_of
 from phrasemt.runs.text_table import table
 from phrasemt.runs.units import local_time
 from phrasemt.verbs._numbers import in_range
-from phrasemt.verbs._output import Output
 from phrasemt.verbs._study import FILE_OR_NAME, add_study, study_name
 
-DEFAULT_PORT = 8765
 CLEAR_SCREEN = "\033[2J\033[H"
 
 
@@ -30,70 +27,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Show the progress of the last run of a study: jobs that are done, run, wait, or failed, with the "
         "last lines of the logs of failed jobs; jobs that are blocked, because they wait for a failed job; trainings "
-        "with their progress; the expected end, estimated from earlier runs of the same jobs. A job has failed, too, "
-        "when its process ended without a report, or when it runs on another machine and gave no sign of life for ten "
-        "minutes. The command only reads files, so it can be called at any time during a run, here or on a cluster."
+        "with their progress and scores on dev; the expected end, estimated from earlier runs of the same jobs. A job "
+        "has failed, too, when its process disappeared, or when it runs on another machine and gave no heartbeat for "
+        "ten minutes. The command only reads files, so it can be called at any time during a run, here or on a "
+        "cluster. `tensorboard --logdir results` draws learning curves."
     )
     add_study(parser, FILE_OR_NAME)
     parser.add_argument("--watch", action="store_true", help="repeat until the run has ended")
     parser.add_argument(
         "--every", type=in_range(float, 0.1), default=5, metavar="SECONDS", help="with --watch (default: %(default)s)"
     )
-    pages = parser.add_mutually_exclusive_group()
-    pages.add_argument(
-        "--html",
-        type=Output,
-        metavar="FILE",
-        help="write a page that shows learning curves, too; with --watch, write it again and again for open browsers",
-    )
-    pages.add_argument(
-        "--serve",
-        type=in_range(int, 0, 65_535),
-        nargs="?",
-        const=DEFAULT_PORT,
-        metavar="PORT",
-        help="show this page to browsers on this machine, until Ctrl-C, at http://127.0.0.1:PORT "
-        f"(default: {DEFAULT_PORT}; 0: a free port)",
-    )
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the status, or show it as a page.
+    """Print the status.
 
-    Raises PhrasemtError when no run of the study has begun here, when its note cannot be read, and when the port is in
-    use.
+    Raises PhrasemtError when neither a run nor a training of the study has begun here, and when the note of the run
+    cannot be read.
     """
     study = study_name(options.study)
-    status = _current(study)
-    if options.serve is not None or options.html is not None:
-        from phrasemt.verbs._live_page import live_page, serve  # imports what draws curves, which takes a second
-    if options.serve is not None:
-        serve(lambda: live_page(_current(study), refresh=options.every), options.serve, study)
-        return
     while True:
-        going_on = options.watch and status.state == "running"
-        if options.html is not None:
-            write_text(
-                options.html, live_page(status, refresh=options.every if going_on else 0, folder=options.html.parent)
+        path, now = latest_run(study), datetime.now(UTC)
+        status = status_of(path, now) if path else None
+        trainings = [("data set", "system", "seed", "update", "dev", "best", "state"), *trainings_of(study, now)]
+        if status is None and len(trainings) == 1:
+            next_step = "make study STUDY=STUDY.yaml"
+            raise PhrasemtError(
+                "no run of this study has begun here yet", where=runs_folder(study), next_step=next_step
             )
-        else:
-            print((CLEAR_SCREEN if options.watch else "") + "\n".join(describe(status)), flush=True)
-        if not going_on:
+        lines = list(describe(status)) if status else []
+        if len(trainings) > 1:
+            lines += ["trainings", *(f"  {line}" for line in table(trainings, right_aligned=("seed", "update", "dev")))]
+        if status and status.outlook:
+            lines.append(status.outlook)
+        print((CLEAR_SCREEN if options.watch else "") + "\n".join(lines), flush=True)
+        if not options.watch or status is None or status.state != "running":
             return
         time.sleep(options.every)
-        status = _current(study)
-
-
-def _current(study: str) -> Status:
-    path = latest_run(study)
-    if path is None:
-        next_step = "snakemake --profile profiles/local --configfile STUDY.yaml"
-        raise PhrasemtError("no run of this study has begun here yet", where=runs_folder(study), next_step=next_step)
-    return status_of(path, datetime.now(UTC))
 
 
 def describe(status: Status) -> Iterator[str]:
-    """Yield the lines about a run."""
+    """Yield the lines about a run and its jobs."""
     run = status.run
     end = f" until {local_time(run.ended)}" if run.ended else ""
     yield f"{run.study}: {status.state}, since {local_time(run.started)}{end}, process {run.pid} on {run.host}"
@@ -113,5 +87,3 @@ def describe(status: Status) -> Iterator[str]:
                 yield f"    {job.planned.log}"
         if len(jobs) > MOST_SHOWN:
             yield f"  and {len(jobs) - MOST_SHOWN:,} more"
-    if status.outlook:
-        yield status.outlook

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import platform
 import re
-import signal
-import socket
-import struct
 import subprocess
 import sys
-import threading
-import urllib.error
-import urllib.request
-import xml.etree.ElementTree
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from invented_runs import RUN, ago, begun, gone, job, report, stage, took
+from invented_runs import RUN, ago, begun, gone, job, keep_silent, report, stage, took
 
-from phrasemt.artefacts.training import Evaluation, EvaluationReport, Metrics, UpdateReport
+from phrasemt.artefacts.training import Evaluation, EvaluationReport, Metrics, TrainingRecord, UpdateReport
 from phrasemt.cli import main
 from phrasemt.runs.notes import PlannedJob, StageNote, stage_note
-from phrasemt.runs.status import status_of
-from phrasemt.verbs import _live_page
+from phrasemt.runs.status import status_of, trainings_of
+from phrasemt.runs.units import clock, memory
 
 pytestmark = pytest.mark.usefixtures("here")
 Status = Callable[..., tuple[int, str, str]]
@@ -103,7 +95,7 @@ def test_failures_are_shown_the_first_with_the_last_lines_of_their_logs(status: 
     assert "translate_examples 0: error (" in out
     assert out.count("    | line 8\n") == 4, "of the first five, one of which has no log"
     assert "line 4" not in out
-    assert "translate_examples 1: gone without a word: killed, or out of memory" in out
+    assert "translate_examples 1: process disappeared: killed, or out of memory" in out
     assert "Slurm job 77" in out
     assert all(str(one.log) in out for one in jobs)
 
@@ -208,12 +200,11 @@ def test_what_came_from_the_cache_is_counted(status: Status) -> None:
     assert "cache" not in status("demo")[1]
 
 
-@pytest.mark.parametrize("arguments", [[], ["--serve", "0"]])
-def test_a_study_that_never_ran(status: Status, arguments: list[str]) -> None:
-    code, out, err = status("unheard", *arguments)
+def test_a_study_that_never_ran(status: Status) -> None:
+    code, out, err = status("unheard")
     assert (code, out) == (2, "")
-    assert "logs/unheard/runs: no run of this study has begun here yet. Next: snakemake" in err
-    code, _, err = status("missing.yaml", *arguments)
+    assert "logs/unheard/runs: no run of this study has begun here yet. Next: make study" in err
+    code, _, err = status("missing.yaml")
     assert code == 2
     assert "missing.yaml" in err
 
@@ -230,20 +221,11 @@ def test_damaged_notes_do_not_stop_it(status: Status) -> None:
     assert f"{RUN}: the note of this run cannot be read" in err
 
 
-@pytest.mark.parametrize(
-    ("option", "numbers", "message"),
-    [
-        ("--every", ["-1", "0", "nan", "inf", "soon"], "expected a number from 0.1, found"),
-        ("--serve", ["x", "-1", "70000"], "expected a whole number from 0 to 65535, found"),
-    ],
-)
-def test_numbers_that_are_none(
-    option: str, numbers: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for number in numbers:
+def test_numbers_that_are_none(capsys: pytest.CaptureFixture[str]) -> None:
+    for number in ("-1", "0", "nan", "inf", "soon"):
         with pytest.raises(SystemExit, match="2"):
-            main(["status", "demo", f"{option}={number}"])
-        assert f"{message} '{number}'" in capsys.readouterr().err
+            main(["status", "demo", f"--every={number}"])
+        assert f"expected a number from 0.1, found '{number}'" in capsys.readouterr().err
 
 
 def test_it_writes_nothing_and_loads_no_torch(tmp_path: Path) -> None:
@@ -276,148 +258,140 @@ def test_watching_ends_with_the_run(status: Status, monkeypatch: pytest.MonkeyPa
     assert re.findall(r"demo: (\w+), since", out) == ["running", "running", "finished"]
 
 
-def half_finished() -> None:
-    """Two trainings with curves, which write a line right now, and a translation whose log would be HTML."""
-    updates = {"base": 40, "max": 60}
-    trainings = [
-        job("train_model", f"d/{name}", outputs=[f"results/demo/d.en-de/models/{name}/1/training.json"])
-        for name in updates
+REPORT: dict[str, Any] = {
+    "update": 0,
+    "seconds": 0.0,
+    "memory_mib": 9,
+    "epoch": 1,
+    "loss": 2.0,
+    "perplexity": 7.4,
+    "skipped": 0,
+}
+REPORT |= {"learning_rate": 0.001, "tokens_per_second": 1000.0}
+RECORD: dict[str, Any] = {
+    "model": {"family": "transformer"},
+    "parameters": 9,
+    "precision": "float32",
+    "skipped": 0,
+    "processes": 1,
+}
+RECORD |= {"micro_batch_positions": [9], "micro_batches_per_update": 1, "checkpoints": [], "evaluations": []}
+
+
+def evaluation(update: int, score: float, measure: str = "dev_bleu") -> str:
+    scores = Evaluation.model_validate({"update": update, "dev_perplexity": 50.0, measure: score})
+    written = EvaluationReport(seconds=7.0 * update, memory_mib=9, evaluation_seconds=1, evaluation=scores)
+    return Metrics.line(written)
+
+
+def evaluations(*scores: float, measure: str = "dev_bleu") -> str:
+    """An evaluation every 100 updates, each after a report of updates."""
+    lines = ""
+    for number, score in enumerate(scores, start=1):
+        lines += Metrics.line(UpdateReport(**REPORT | {"update": 100 * number, "seconds": 700.0 * number}))
+        lines += evaluation(100 * number, score, measure)
+    return lines
+
+
+@pytest.fixture
+def training(here: Path) -> Callable[..., Path]:
+    def write(
+        system: str,
+        note: StageNote | None,
+        metrics: str = "",
+        *,
+        seed: int = 1,
+        settings: str = "0123456789ab",
+        record: dict[str, Any] | None = None,
+        silent: timedelta = timedelta(0),
+    ) -> Path:
+        folder = here / "results/demo/demo.en-de/models" / system / str(seed)
+        state = folder / "state" / settings
+        state.mkdir(parents=True)
+        (state / "metrics.jsonl").write_text(metrics)
+        if note:
+            note.write(state / "note.json")
+        if record:
+            metrics = f"state/{settings}/metrics.jsonl"
+            TrainingRecord.model_validate(RECORD | {"metrics": metrics, **record}).write(folder / "training.json")
+        for path in state.iterdir():
+            keep_silent(path, silent)
+        return folder
+
+    return write
+
+
+def note(**changes: Any) -> StageNote:
+    """Of a training that this very process runs: half done."""
+    return StageNote(**{"stage": "train_model", "started": ago(seconds=0), "training": report()} | changes)
+
+
+def states_of() -> dict[str, str]:
+    return {row[1]: row[-1] for row in trainings_of("demo", datetime.now(UTC))}
+
+
+def test_trainings_are_listed_without_a_run_too(training: Callable[..., Path], status: Status) -> None:
+    training("base", note(), evaluations(10.5, 12.25, 11.0))
+    training("base", note(state="stopped"), seed=10)
+    training("lm", note(), evaluations(9.0, 4.0, 4.0, 5.0, measure="dev_perplexity"), seed=2)
+    code, out, err = status("demo")
+    assert (code, err) == (0, "")
+    assert [" ".join(line.split()) for line in out.splitlines()] == [
+        "trainings",
+        "data set system seed update dev best state",
+        "demo.en-de base 1 1,000 of 2,000 11.00 BLEU 12.25 BLEU at 200 running",
+        "demo.en-de base 10 1,000 of 2,000 stopped",
+        "demo.en-de lm 2 1,000 of 2,000 5.00 ppl 4.00 ppl at 200 running",
     ]
-    failed = job("translate_examples", "d/<base>")
-    begun(*trainings, failed, job("make_table", "", 0, 1, 2), done={"clean_pairs": 3})
-    for training, last in zip(trainings, updates.values(), strict=True):
-        stage(training)
-        reports: list[UpdateReport | EvaluationReport] = [
-            UpdateReport(
-                update=update, seconds=9, memory_mib=9, epoch=1, loss=9 - update / 50, perplexity=9,
-                learning_rate=0.1, tokens_per_second=1000, skipped=0,
-            )
-            for update in range(1, last + 1)
-        ]  # fmt: skip
-        scores = Evaluation(update=last, dev_bleu=21.5, dev_perplexity=8.25)
-        reports.append(EvaluationReport(seconds=9, memory_mib=9, evaluation_seconds=1, evaluation=scores))
-        metrics = "".join(map(Metrics.line, reports)) + '{"update": 3'
-        _report_of(training, metrics, update=last, max_updates=100)
-    stage(failed, "one\n<script>alert(1)</script>\n", state="failed", ended=ago(seconds=1))
-    RUN.with_suffix(".yaml").write_text(
-        "study: demo\nsystems:\n  base: {title: Transformer & <b>, model: {family: transformer}}\n"
-        "datasets: {d: {source_language: en, target_language: de, generator: {train: 9, dev: 9, test: 9}}}\n"
-    )
+    begun(job("translate_examples", "a"))
+    assert re.search(r"(?s)^demo: running.*\ntrainings\n.*\nexpected end: ", status("demo")[1])
 
 
-def test_the_page_shows_jobs_the_end_and_curves(status: Status) -> None:
-    half_finished()
-    Path("results/demo/report.html").write_text("a report")
-    Path("pages").mkdir()
-    assert status("demo", "--html", "pages/page.html")[0] == 0
-    page = Path("pages/page.html").read_text()
-    for shown in (
-        "3 of 7",
-        "3 of them before this run",
-        '<a href="../results/demo/report.html">',
-        '<a href="../logs/demo/train_model/',
-        "update 40 of 100 (40 %)",
-        'value="0.6000"',
-        "Expected end: about",
-        "&lt;script&gt;alert(1)",
-        '<td class="worse">1</td>',
-    ):
-        assert shown in page
-    assert "<script>alert" not in page
-    curves = re.findall(r'aria-label="([^"]*)"', page)
-    assert "Transformer &amp; &lt;b&gt; ends at 8.2" in curves[-3]
-    assert "max ends at 21.50" in curves[-2]
-    assert 'http-equiv="refresh"' not in page, "nothing writes this page again"
+def test_states_of_trainings(training: Callable[..., Path]) -> None:
+    """Each name says what its training is; the process of `other` is one that was born long after its training."""
+    elsewhere = f"not-{platform.node()}"
+    training("running", note(), evaluations(3.0))
+    training("disappeared", note(pid=gone()), evaluations(3.0))
+    training("disappeared-other", note(started=ago(days=400)), evaluations(3.0))
+    training("running-elsewhere", note(host=elsewhere, pid=gone()), silent=timedelta(minutes=9))
+    training("disappeared-elsewhere", note(host=elsewhere), silent=timedelta(minutes=11))
+    for state in ("finished", "stopped", "failed"):
+        training(state, note(state=state, pid=gone()))
+    training("finished-without-note", None, evaluations(3.0), record={"updates": 100, "stopped": "max_updates"})
+    training("unknown-without-note", None, evaluations(3.0))
+    found = states_of()
+    assert len(found) == 10
+    assert found == {system: system.split("-")[0] for system in found}
 
 
-def test_the_page_is_served_on_this_machine_until_ctrl_c() -> None:
-    half_finished()
-    command = [sys.executable, "-m", "phrasemt", "status", "demo", "--serve"]
-    server = subprocess.Popen(
-        [*command, "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # A shell starts commands in its background with Ctrl-C switched off, and their children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    assert server.stdout is not None
-    address = server.stdout.readline().split()[0]
-    try:
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+", address)
-        damaged = RUN.with_name("20270101T000000-1.json")
-        damaged.write_text("of another version")
-        with pytest.raises(urllib.error.HTTPError, match="503"):
-            urllib.request.urlopen(f"{address}/")
-        damaged.unlink()
-        with urllib.request.urlopen(f"{address}/") as answer:
-            page = answer.read().decode()
-            assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
-        assert 'http-equiv="refresh" content="5"' in page
-        assert "update 60 of 100" in page
-        with pytest.raises(urllib.error.HTTPError, match="404"):
-            urllib.request.urlopen(f"{address}/../../etc/passwd")
-        Path("logs/demo/secret.txt").write_text("no log")
-        Path("logs/demo/of it.log").write_text("a log")
-        Path("logs/demo/linked.log").symlink_to(Path("logs/demo/secret.txt").absolute())
-        Path("results/demo").mkdir(parents=True, exist_ok=True)
-        Path("results/demo/report.html").write_text("a report")
-        answers = {"logs/demo/of%20it.log": 200, "results/demo/report.html": 200, "logs/demo/secret.txt": 404}
-        for path, code in (answers | {"logs/demo/linked.log": 404, "logs/demo/../demo/none.log": 404}).items():
-            assert (
-                _answer_of(int(address.rsplit(":", 1)[1]), f"GET /{path} HTTP/1.1\r\nHost: localhost\r\n\r\n") == code
-            )
-        port = address.rsplit(":", 1)[1]
-        for host, code in (("evil.example", 421), (f"evil.example:{port}", 421), ("localhost:80", 200), ("", 421)):
-            assert _answer_of(int(port), f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n") == code
-        assert _answer_of(int(port), "GET / HTTP/1.0\r\n\r\n") == 421
-        with socket.create_connection(("127.0.0.1", int(port))) as left:
-            left.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset in place of an end
-            left.sendall(b"GET / HT")
-        second = subprocess.run([*command, port], capture_output=True, text=True, check=False)
-        assert second.returncode == 2
-        assert f"127.0.0.1:{port}: the port is in use. Next: another number after --serve" in second.stderr
-    finally:
-        server.send_signal(signal.SIGINT)
-        _, err = server.communicate(timeout=60)
-    assert (server.returncode, err) == (0, "")
+def test_files_of_trainings_that_are_damaged_or_missing(training: Callable[..., Path], here: Path) -> None:
+    folder = training("cut", note(), evaluations(3.0, 4.0) + evaluation(300, 9.0)[:-20] + '\n12\n[]\n{"update": []}\n')
+    (folder / "training.json").write_text('{"met')
+    no_metrics = training("no-metrics", note())
+    next(no_metrics.glob("state/*/metrics.jsonl")).unlink()
+    half = training("half", None, evaluations(5.0))
+    next(half.glob("state/*")).joinpath("note.json").write_text('{"host": "a"}')
+    scores = [{"update": 100, "dev_bleu": 7.0, "dev_perplexity": 9.0}]
+    record = training("record", None, record={"updates": 100, "stopped": "max_updates", "evaluations": scores})
+    (state,) = record.glob("state/*")
+    (state / "metrics.jsonl").unlink()
+    state.rmdir()
+    (here / "results/demo/demo.en-de/models/nothing/1/state").mkdir(parents=True)
+    found = {row[1]: row[3:] for row in trainings_of("demo", datetime.now(UTC))}
+    assert found == {
+        "cut": ("1,000 of 2,000", "4.00 BLEU", "4.00 BLEU at 200", "running"),
+        "no-metrics": ("1,000 of 2,000", "", "", "running"),
+        "half": ("100", "5.00 BLEU", "5.00 BLEU at 100", "unknown"),
+        "record": ("100", "7.00 BLEU", "7.00 BLEU at 100", "finished"),
+    }
 
 
-def _answer_of(port: int, request: str) -> int:
-    with socket.create_connection(("127.0.0.1", port)) as browser:
-        browser.sendall(request.encode())
-        return int(browser.makefile().readline().split()[1])
+def test_of_several_settings_the_one_that_reported_last_is_listed(training: Callable[..., Path]) -> None:
+    for settings, minutes, state in (("aaa", 50, "failed"), ("bbb", 3, "stopped"), ("ccc", 20, "finished")):
+        training("base", note(state=state), settings=settings, silent=timedelta(minutes=minutes))
+    assert states_of() == {"base": "stopped"}
 
 
-def test_connections_that_say_nothing_are_few_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_live_page._Handler, "timeout", 0.5)
-    with _live_page._Server(lambda: "a page", 0, "demo") as server, contextlib.ExitStack() as stack:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        stack.callback(server.shutdown)
-        before, most = threading.active_count(), 0
-        silent = [
-            stack.enter_context(socket.create_connection(("127.0.0.1", server.server_port), timeout=60))
-            for _ in range(40)
-        ]
-        for browser in silent:
-            most = max(most, threading.active_count() - before)
-            assert browser.recv(1) == b"", "the server has ended it"
-        assert most <= 32
-        assert _answer_of(server.server_port, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n") == 200
-
-
-def test_curves_so_far_become_files(tmp_path: Path, phrasemt: Status) -> None:
-    command = ("figures", "demo", "--output", "figures")
-    code, _, err = phrasemt(*command)
-    assert code == 2
-    assert "results/demo: no figures of this study yet" in err
-    half_finished()
-    assert phrasemt(*command)[1].split() == [
-        f"figures/d-{what}.svg" for what in ("training-loss", "dev-bleu", "dev-perplexity")
-    ]
-    for path in (tmp_path / "figures").iterdir():
-        text = path.read_text()
-        assert xml.etree.ElementTree.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
-        assert "var(" not in text
-        assert "currentColor" not in text
-        assert "Transformer &amp; &lt;b&gt;" in text
+def test_people_read_times_and_memory() -> None:
+    assert [clock(seconds) for seconds in (0, 59.6, 3600, 360_061)] == ["0:00:00", "0:01:00", "1:00:00", "100:01:01"]
+    assert [memory(mib) for mib in (812.4, 1024, 81_920)] == ["812 MiB", "1.0 GiB", "80.0 GiB"]

@@ -65,22 +65,6 @@ def read_training(path: Path) -> TrainingCurve:
     )
 
 
-def read_unfinished(folder: Path) -> Curve | None:
-    """Read the metrics in models/<system>/<seed>/ that were written last; None if there are none."""
-    path = max(folder.glob("state/*/metrics.jsonl"), key=lambda path: path.stat().st_mtime, default=None)
-    if path is None:
-        return None
-    metrics = Metrics.read_unfinished(path)
-    names = Metrics.pattern.names(path)
-    return Curve(
-        dataset=names["dataset"],
-        system=names["system"],
-        seed=int(names["seed"]),
-        losses=metrics.losses,
-        evaluations=[report.evaluation for report in metrics.evaluations],
-    )
-
-
 def check_trainings(table: Table, trainings: Sequence[TrainingCurve]) -> None:
     """Check that each trained system of the table has a training with each seed on each data set.
 
