@@ -1,10 +1,9 @@
-"""Leases on the GPUs of this machine: no two trainings use the same GPU at a time, unless the user lets them share it.
+"""One lock for each GPU of this machine: no two jobs use the same GPU at a time.
 
 A scheduler gives each job its own GPUs. Without a scheduler, two trainings of one run, of two runs or of two users all
-take the first GPU. A training therefore takes a lease on each GPU that it uses: a lock on a file, which the kernel
-releases when the process ends. A lease names the identifier of the GPU and not its number, because each job of a
-scheduler counts its GPUs from 0. Jobs that may share a GPU lock its file together, and each the file of its place
-there; a job that wants the GPU alone waits for all of them.
+take the first GPU. A job therefore locks a file for each GPU that it uses; the kernel releases the lock when the
+process ends. The file has the identifier of the GPU and not its number, because each job of a scheduler counts its
+GPUs from 0.
 """
 
 from __future__ import annotations
@@ -24,11 +23,8 @@ from phrasemt.errors import PhrasemtError
 
 log = logging.getLogger("phrasemt.machine.gpus")
 
-# One folder for all users of the machine, whatever TMPDIR is. Where another user has made a lease unusable, it is taken
-# in the user's own folder, which no other user sees.
-LEASES = Path("/tmp")
+LOCKS = Path("/tmp")  # of all users of the machine, whatever TMPDIR is
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-JOBS = "PHRASEMT_JOBS_PER_GPU"
 _SECONDS_BETWEEN_TRIES = 1.0
 _SECONDS_TO_ANSWER = 60
 # Entries of CUDA_VISIBLE_DEVICES that name no GPU; CUDA ignores the entries behind them. Slurm writes the second one.
@@ -37,7 +33,7 @@ _NO_GPU = ("-1", "NoDevFiles")
 
 @contextmanager
 def lease(count: int) -> Iterator[None]:
-    """Reserve `count` GPUs: in the block, this process and its children see only them. Waits until enough are free.
+    """Lock `count` GPUs: in the block, this process and its children see only them. Waits until enough are free.
 
     Does nothing on a machine without GPUs. Raises PhrasemtError if this process may use fewer than `count` GPUs.
     """
@@ -53,8 +49,8 @@ def lease(count: int) -> Iterator[None]:
             next_step="ask for more GPUs, or for fewer processes",
         )
     before = os.environ.get(VISIBLE)
-    with ExitStack() as leases:
-        os.environ[VISIBLE] = ",".join(_take(gpus, count, leases))
+    with ExitStack() as locks:
+        os.environ[VISIBLE] = ",".join(_take(gpus, count, locks))
         try:
             yield
         finally:
@@ -64,85 +60,44 @@ def lease(count: int) -> Iterator[None]:
                 os.environ[VISIBLE] = before
 
 
-def jobs_per_gpu() -> int:
-    """Return how many jobs may use a GPU at a time: 1, or as many as $PHRASEMT_JOBS_PER_GPU says.
-
-    A small model leaves most of a GPU idle, because the host launches its kernels too slowly. Each of several jobs may
-    use its part of the memory. Raises PhrasemtError for anything but a number from 1.
-    """
-    named = os.environ.get(JOBS) or "1"
-    if not named.isdecimal() or int(named) < 1:
-        raise PhrasemtError("not a number of jobs", where=f"${JOBS}", expected="a number from 1", found=named)
-    return int(named)
-
-
-def _take(gpus: Sequence[str], count: int, leases: ExitStack) -> list[str]:
-    """Lock the first `count` free GPUs, all or none: two processes that each hold a part could wait forever.
-
-    GPUs without a job go before those with one.
-    """
-    waited, jobs = False, jobs_per_gpu()
+def _take(gpus: Sequence[str], count: int, locks: ExitStack) -> list[str]:
+    """Lock the first `count` free GPUs, all or none: two processes that each hold a part could wait forever."""
+    waited = False
     while True:
         with ExitStack() as tries:
-            taken: list[str] = []
-            for place, gpu in itertools.product(range(jobs), gpus):
-                if len(taken) < count and gpu not in taken and _lock_place(gpu, place, jobs, tries):
-                    taken.append(gpu)
+            taken = list(itertools.islice((gpu for gpu in gpus if _lock(gpu, tries)), count))
             if len(taken) == count:
-                leases.push(tries.pop_all())
+                locks.push(tries.pop_all())
                 return taken
         if not waited:
-            log.info("gpus: waiting for %d of %d GPUs, which other trainings use", count, len(gpus))
+            log.info("gpus: waiting for %d of %d GPUs, which other jobs use", count, len(gpus))
             waited = True
         time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
-def _lock_place(gpu: str, place: int, jobs: int, tries: ExitStack) -> bool:
-    """Lock a whole GPU for the only job, or one of the places of several jobs there."""
-    with ExitStack() as locks:
-        if jobs == 1:
-            locked = _lock(gpu, fcntl.LOCK_EX, locks)
-        else:
-            locked = _lock(gpu, fcntl.LOCK_SH, locks) and _lock(f"{gpu}.{place}", fcntl.LOCK_EX, locks)
-        if locked:
-            tries.push(locks.pop_all())
-        return locked
-
-
-def _lock(what: str, how: int, locks: ExitStack) -> bool:
-    name = f"phrasemt-{what.replace('/', '-')}.lease"
-    own = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}")
-    file = next((file for folder in (LEASES, own) if (file := _plain_file(folder / name)) is not None), None)
-    if file is None:
-        what = "no lease on a GPU can be taken"
-        next_step = "let its owner remove it, or set XDG_RUNTIME_DIR to a folder of your own"
-        raise PhrasemtError(what, where=LEASES / name, expected="a file that can be opened", next_step=next_step)
-    try:
-        fcntl.flock(file, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(file)
-        return False
-    locks.callback(os.close, file)
-    return True
-
-
-def _plain_file(path: Path) -> int | None:
-    """Open a file, made if it is missing. None for anything else, which other users may have put there.
-
-    A link is not followed, and nobody waits for the other end of a pipe.
-    """
+def _lock(gpu: str, locks: ExitStack) -> bool:
+    """Lock a plain file, made if it is missing. Never follow a link of another user, or wait for a pipe."""
+    path = LOCKS / f"phrasemt-{gpu.replace('/', '-')}.lock"
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # reading is enough for a lock, and others may not write
-    try:
+    with ExitStack() as opened:
         try:
-            file = os.open(path, flags)
-        except FileNotFoundError:
-            file = os.open(path, flags | os.O_CREAT, 0o644)
-    except OSError:
-        return None
-    if stat.S_ISREG(os.fstat(file).st_mode):
-        return file
-    os.close(file)
-    return None
+            try:
+                file = os.open(path, flags)
+            except FileNotFoundError:
+                file = os.open(path, flags | os.O_CREAT, 0o644)
+            opened.callback(os.close, file)
+            plain = stat.S_ISREG(os.fstat(file).st_mode)
+        except OSError:
+            plain = False
+        if not plain:
+            what, next_step = "this GPU cannot be locked", "let the owner of the file remove it"
+            raise PhrasemtError(what, where=path, expected="a file that can be opened", next_step=next_step)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        locks.push(opened.pop_all())
+        return True
 
 
 def visible_gpus() -> list[str]:
@@ -174,7 +129,7 @@ def torch_has_gpu() -> bool:
     Raises PhrasemtError when CUDA_VISIBLE_DEVICES names a GPU and torch can use none. Schedulers and users name the
     GPUs that they want there, and `lease` the GPUs that it found. On a CPU the work could take a hundred times as long.
     """
-    import torch  # not in the processes that only lend GPUs
+    import torch  # not in the processes that only lock GPUs
 
     if torch.cuda.is_available():
         return True

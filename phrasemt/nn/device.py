@@ -6,7 +6,7 @@ import os
 
 import torch
 
-from phrasemt.machine.gpus import jobs_per_gpu, torch_has_gpu
+from phrasemt.machine.gpus import torch_has_gpu
 
 # Number of matrix products whose machine code oneDNN keeps. Sentences have many lengths, and so have the products of
 # attention: with oneDNN's default of 1024 a training grows to several GB of code, most of which it never uses again.
@@ -22,7 +22,6 @@ def choose_device(cores: int) -> torch.device:
         # On H100 and newer, torch (2.11 to 2.13) prefers cuDNN's attention. It builds a graph for each new shape, which
         # each micro-batch has, rounds dropout to sixteenths (2.11), and has given NaN gradients with masks.
         torch.backends.cuda.enable_cudnn_sdp(False)
-        torch.cuda.set_per_process_memory_fraction(1 / jobs_per_gpu())
         return torch.device("cuda")
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _ONEDNN_CACHE_CAPACITY)  # oneDNN reads it at first use
     torch.set_num_threads(cores)

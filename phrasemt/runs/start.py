@@ -14,7 +14,7 @@ from typing import Any
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lock_file import LOCK
 from phrasemt.files.source_file import MIRROR
-from phrasemt.machine.gpus import jobs_per_gpu, visible_gpus
+from phrasemt.machine.gpus import visible_gpus
 from phrasemt.machine.slurm import jobs_here
 from phrasemt.moses.installation import MOSES
 from phrasemt.runs.journal import Journal, rules_of
@@ -111,7 +111,7 @@ def refuse_absent_gpus(workflow: Any) -> None:
     """Raise PhrasemtError when `--resources gpu=N` promises GPUs that this machine does not have."""
     resources = workflow.global_resources
     promised = int(resources["gpu"].raw) if workflow.local_exec and "gpu" in resources else 0
-    if promised and (found := len(visible_gpus()) * jobs_per_gpu()) < promised:
+    if promised and (found := len(visible_gpus())) < promised:
         raise PhrasemtError(
             "this machine has fewer GPUs, and a training would run on the CPU",
             where=f"--resources gpu={promised}",

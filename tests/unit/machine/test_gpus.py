@@ -1,11 +1,10 @@
-"""GPUs are lent to one piece of work at a time: real locks, and a stand-in for the program that lists GPUs."""
+"""GPUs are locked by one job at a time: real locks, and a stand-in for the program that lists GPUs."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,14 +14,14 @@ from snakemake.resources import Resources
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.machine import gpus
-from phrasemt.machine.gpus import JOBS, VISIBLE, lease
+from phrasemt.machine.gpus import VISIBLE, lease
 from phrasemt.nn.device import choose_device
 from phrasemt.runs.start import refuse_absent_gpus
 
 HOLD = """
 import sys, pathlib
 from phrasemt.machine import gpus
-gpus.LEASES = pathlib.Path(sys.argv[1])
+gpus.LOCKS = pathlib.Path(sys.argv[1])
 with gpus.lease(int(sys.argv[2])):
     print(gpus.os.environ[gpus.VISIBLE], flush=True)
     sys.stdin.read()
@@ -36,12 +35,11 @@ def _three_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.delenv(VISIBLE, raising=False)
-    monkeypatch.delenv(JOBS, raising=False)
-    monkeypatch.setattr(gpus, "LEASES", tmp_path)
+    monkeypatch.setattr(gpus, "LOCKS", tmp_path)
 
 
 def _elsewhere(tmp_path: Path, count: int) -> subprocess.Popen[str]:
-    """Another process that holds a lease until its input ends."""
+    """Another process that locks GPUs until its input ends."""
     return subprocess.Popen(
         [sys.executable, "-c", HOLD, tmp_path, str(count)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -56,46 +54,6 @@ def test_each_has_gpus_of_its_own(tmp_path: Path) -> None:
             assert os.environ[VISIBLE] == "GPU-c"
         assert VISIBLE not in os.environ
         other.stdin.close()
-
-
-def test_as_many_jobs_share_a_gpu_as_the_user_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(JOBS, "2")
-    refuse_absent_gpus(
-        SimpleNamespace(local_exec=True, global_resources=Resources.parse(["gpu=6"], allow_expressions=False))
-    )
-    with ExitStack() as stack:
-        others = []
-        for gpus_of_one in ("GPU-a,GPU-b", "GPU-c,GPU-a", "GPU-b,GPU-c"):  # GPUs without a job go first
-            others.append(stack.enter_context(_elsewhere(tmp_path, 2)))
-            assert others[-1].stdout
-            assert others[-1].stdout.readline().strip() == gpus_of_one
-        monkeypatch.setattr(gpus, "time", SimpleNamespace(sleep=lambda seconds: others[1].communicate(timeout=60)))
-        with lease(1):  # which waits
-            assert os.environ[VISIBLE] == "GPU-c"
-        for other in others:
-            other.kill()
-
-
-@pytest.mark.parametrize(("holding", "waiting"), [("2", "1"), ("1", "2")])
-def test_a_job_that_wants_a_gpu_alone_shares_it_with_no_other_user(
-    holding: str, waiting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(JOBS, holding)
-    with _elsewhere(tmp_path, 3) as other:
-        assert other.stdout
-        assert other.stdout.readline() == "GPU-a,GPU-b,GPU-c\n"
-        monkeypatch.setenv(JOBS, waiting)
-        monkeypatch.setattr(gpus, "time", SimpleNamespace(sleep=lambda seconds: other.communicate(timeout=60)))
-        with lease(1):
-            assert other.poll() is not None
-
-
-@pytest.mark.parametrize("jobs", ["0", "-1", "two", "1.5"])
-def test_a_wrong_number_of_jobs_is_an_error(jobs: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(JOBS, jobs)
-    message = rf"\$PHRASEMT_JOBS_PER_GPU: not a number of jobs \(expected a number from 1, found {jobs}"
-    with pytest.raises(PhrasemtError, match=message), lease(1):
-        pass
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -118,12 +76,8 @@ def test_it_waits_until_there_are_enough(killed: bool, tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("what", ["a pipe", "a link to nothing", "a link", "a folder"])
-def test_what_another_user_puts_in_place_of_a_lease_harms_nobody(
-    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place, target = tmp_path / "phrasemt-GPU-a.lease", tmp_path / "target"
-    (tmp_path / "own").mkdir()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "own"))
+def test_what_another_user_puts_in_place_of_a_lock_harms_nobody(what: str, tmp_path: Path) -> None:
+    place, target = tmp_path / "phrasemt-GPU-a.lock", tmp_path / "target"
     if what == "a pipe":
         os.mkfifo(place)
     elif what == "a folder":
@@ -132,17 +86,9 @@ def test_what_another_user_puts_in_place_of_a_lease_harms_nobody(
         place.symlink_to(target)
     if what == "a link":
         target.touch()
-    with _elsewhere(tmp_path, 1) as other:
-        assert other.stdout
-        assert other.stdin
-        assert other.stdout.readline() == "GPU-a\n"
-        with lease(2):
-            assert os.environ[VISIBLE] == "GPU-b,GPU-c"
-        other.stdin.close()
-    assert target.exists() == (what == "a link")
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "missing"))
-    with pytest.raises(PhrasemtError, match=r"GPU-a\.lease: no lease on a GPU can be taken"), lease(1):
+    with pytest.raises(PhrasemtError, match=r"GPU-a\.lock: this GPU cannot be locked"), lease(1):
         pass
+    assert target.exists() == (what == "a link")
 
 
 @pytest.mark.parametrize(
@@ -157,7 +103,7 @@ def test_what_another_user_puts_in_place_of_a_lease_harms_nobody(
         ("NoDevFiles", None),
     ],
 )
-def test_it_lends_what_may_be_used(allowed: str, expected: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_locks_what_may_be_used(allowed: str, expected: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VISIBLE, allowed)
     with lease(1):
         assert os.environ[VISIBLE] == (allowed if expected is None else expected)
@@ -198,8 +144,8 @@ def test_more_than_there_are_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("answer", ["exit 9", "echo No devices were found"])
-def test_without_gpus_nothing_is_lent(answer: str, tmp_path: Path) -> None:
+def test_without_gpus_nothing_is_locked(answer: str, tmp_path: Path) -> None:
     (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\n{answer}\n")
     with lease(2):
         assert VISIBLE not in os.environ
-    assert not list(tmp_path.glob("*.lease"))
+    assert not list(tmp_path.glob("*.lock"))
