@@ -141,7 +141,7 @@ def _parser(*chosen: str) -> argparse.ArgumentParser:
     for name, text in VERBS.items():
         verb = verbs.add_parser(name, help=text, prog=f"{parser.prog} {name}")
         if name in chosen:
-            module = importlib.import_module(f"phrasemt.verbs.{'import_model' if name == 'import' else name}")
+            module = importlib.import_module(f"phrasemt.verbs.{name}")
             verb.set_defaults(run=getattr(module, "run", None))  # some have actions, which name their functions
             module.add_arguments(verb)
     for name, stage in STAGES.items():
@@ -158,6 +158,7 @@ class _Phrasemt(argparse.ArgumentParser):
         for group, verbs in GROUPS.items():
             lines += ["", f"{group}:", *(f"  {name:<10} {text}" for name, text in verbs.items())]
         lines += ["", "`phrasemt VERB --help` explains a verb. `phrasemt --version` prints the version,"]
+        lines += ["The stages of the workflow are commands, too: `phrasemt STAGE --help`, e.g. train_model."]
         lines += [f"`phrasemt --completion SHELL` the completion of commands for {', '.join(_SHELLS)}."]
         return f"{self.format_usage()}\n" + "\n".join(lines) + "\n"
 

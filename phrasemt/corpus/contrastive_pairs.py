@@ -21,7 +21,7 @@ from democorpus.distances import distant_pairs
 from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.corpus import ContrastivePair, Contrasts, OriginalFile, RawText, UserFile, not_a_pair, read_pair
 from phrasemt.corpus.normalise import composed, normalise_spaces
-from phrasemt.errors import DataError, check_equal
+from phrasemt.errors import DataError
 from phrasemt.files.lines import open_binary, read_lines, read_parallel, write_lines
 
 if TYPE_CHECKING:
@@ -77,17 +77,6 @@ def extract_contrasts(
     Contrasts.write(contrasts, places, pairs)
     kinds = len({pair.kind for pair in pairs})
     log.info("extract_contrasts: %d pairs of %d sentences, kinds of mistakes: %d", len(pairs), len(rows), kinds)
-
-
-def files_of_folder(folder: Path) -> list[Path]:
-    """The three texts in a folder of DistilLingEval. Raises MismatchError if one is missing or not alone."""
-    files = []
-    for text in ("src", "tgt.correct", "tgt.incorrect"):
-        found = sorted(folder.glob(f"{text}.*"))
-        what, next_step = f"not a folder of DistilLingEval: it needs one file {text}.*", "name its folder"
-        check_equal(1, len(found), what, where=folder, next_step=next_step)
-        files += found
-    return files
 
 
 def read_contrastive_pairs(files: Sequence[Path], *, kind: str = "") -> list[ContrastivePair]:

@@ -251,8 +251,8 @@ class Subwords(Settings):
     shared_vocabulary: bool = Field(True, description="one vocabulary for both sides; tie: all needs it")
     reuse: UserPath | None = Field(
         None,
-        description="folder of `phrasemt export` or `phrasemt import` whose merges and vocabularies the data set takes "
-        "over, for trainings that start from its weights; null: the data set learns its own",
+        description="folder of `phrasemt export` whose merges and vocabularies the data set takes over, "
+        "for trainings that start from its weights; null: the data set learns its own",
     )
 
     @model_validator(mode="before")

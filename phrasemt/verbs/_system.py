@@ -13,6 +13,7 @@ from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.verbs._numbers import cores, in_range
 from phrasemt.verbs._study import DEFAULT_STUDY, choose
+from phrasemt.workflow.model_folder import read_model_folder
 from phrasemt.workflow.trained_system import TrainedSystem
 
 
@@ -45,9 +46,32 @@ def add_training(parser: Any) -> None:
     parser.add_argument("--dataset", metavar="NAME", help="data set of the study (default: the first)")
 
 
+def add_system(parser: Any) -> None:
+    """Add the options that choose a trained system: one of a study, or the folder of an export."""
+    where = parser.add_mutually_exclusive_group()
+    add_study_option(where)
+    where.add_argument("--model", type=Path, metavar="FOLDER", help="folder of `phrasemt export`, in place of a study")
+    add_training(parser)
+
+
 def add_cores(parser: Any) -> None:
     """Add the option --cores."""
     parser.add_argument("--cores", type=cores(), default=len(os.sched_getaffinity(0)), metavar="N", help="default: all")
+
+
+def system_files(options: argparse.Namespace) -> TrainedSystem:
+    """The settings and files of the system that the options of `add_system` choose.
+
+    Raises the errors of `chosen_training`, `TrainedSystem.of_study` and `read_model_folder`, and PhrasemtError for
+    options without effect.
+    """
+    if options.model is None:
+        return chosen_training(options).files()
+    for name in ("system", "seed", "dataset"):
+        if getattr(options, name) is not None:
+            what = f"an exported folder holds one system, so --{name} has no effect"
+            raise PhrasemtError(what, where=options.model, next_step="leave it out")
+    return read_model_folder(options.model)
 
 
 def chosen_training(options: argparse.Namespace) -> ChosenTraining:

@@ -1,4 +1,4 @@
-"""`phrasemt force`: forced decoding of given translations with a trained system."""
+"""`phrasemt force`: forced decoding of given translations with a trained system or an exported model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from phrasemt.decoding.translator import Translator
 from phrasemt.files.attention import ForcedSentence, write_forced
 from phrasemt.machine.gpus import lease
 from phrasemt.verbs._output import Output
-from phrasemt.verbs._system import add_cores, add_study_option, add_training, chosen_training
+from phrasemt.verbs._system import add_cores, add_system, system_files
 from phrasemt.verbs._texts import read_columns
 
 
@@ -23,8 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("source", type=Path, metavar="SOURCE", help="text, one sentence per line")
     parser.add_argument("target", type=Path, metavar="TARGET", help="translations of the same lines")
-    add_study_option(parser)
-    add_training(parser)
+    add_system(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object per line, with all tokens")
     parser.add_argument(
         "--attention",
@@ -38,9 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Force the lines. Raises DataError for texts of different length, and without a line."""
     logging.getLogger("phrasemt").setLevel(logging.WARNING)
-    training = chosen_training(options)
+    system = system_files(options)
     sources, targets = read_columns(options.source, options.target)
-    system = training.files()
     with lease(1):
         translator = Translator(system, decoding=system.settings.decoding, cores=options.cores)
         sentences = list(translator.force(sources, targets, attention=options.attention is not None))

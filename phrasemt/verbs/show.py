@@ -1,29 +1,49 @@
-"""`phrasemt show`: print the results table of a study, and the path of its report."""
+"""`phrasemt show`: print the results table of a study, or write the figures of its report."""
 
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.files.lines import read_lines
+from phrasemt.files.lines import read_lines, write_text
+from phrasemt.report.figures import svg_file
+from phrasemt.report.page import drawings_in
+from phrasemt.verbs._output import Output
 from phrasemt.verbs._study import FILE_OR_NAME, add_study, study_name
 from phrasemt.workflow.paths import Paths
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study(parser, FILE_OR_NAME)
+    parser.add_argument(
+        "--figures", type=Output, metavar="FOLDER", help="write the figures of the report as SVG files for white paper"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the table. Raises PhrasemtError, with the command that makes the table, when there is none."""
-    study: Path = options.study
-    paths = Paths(study_name(study))
+    """Print the table, or write the figures. Raises PhrasemtError, with the command that makes what is not there."""
+    paths = Paths(study_name(options.study))
     table, report = Path(paths.markdown_table), Path(paths.report)
-    if not table.exists():
-        next_step = f"snakemake --profile profiles/local --configfile {study if study.suffix else 'STUDY.yaml'}"
-        raise PhrasemtError("there are no results yet", where=table, next_step=next_step)
+    wanted = table if options.figures is None else report
+    if not wanted.exists():
+        study = options.study if options.study.suffix else "STUDY.yaml"
+        next_step = f"snakemake --profile profiles/local --configfile {study}"
+        raise PhrasemtError("there are no results yet", where=wanted, next_step=next_step)
+    if options.figures is not None:
+        _write_figures(report, options.figures)
+        return
     for line in read_lines(table):
         print(line)
     if report.exists():
         print(f"\nReport: {report}")
+
+
+def _write_figures(report: Path, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for drawing in drawings_in(report.read_text(encoding="utf-8")):
+        name = re.sub(r"[^\w.]+", "-", drawing.title).strip("-").lower()
+        path = folder / f"{name}.svg"
+        write_text(path, svg_file(drawing))
+        print(path)

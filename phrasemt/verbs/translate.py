@@ -27,8 +27,7 @@ from phrasemt.study.schema import MOST_HYPOTHESES, Decoding
 from phrasemt.symbols import LONGEST_SENTENCE
 from phrasemt.verbs._numbers import in_range
 from phrasemt.verbs._output import Output
-from phrasemt.verbs._system import add_cores, add_study_option, add_training, chosen_training
-from phrasemt.workflow.model_folder import read_model_folder
+from phrasemt.verbs._system import add_cores, add_system, system_files
 from phrasemt.workflow.trained_system import TrainedSystem
 
 log = logging.getLogger("phrasemt.translate")
@@ -53,10 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", nargs="?", type=Path, metavar="FILE", help="text to translate (default: standard input)"
     )
-    where = parser.add_mutually_exclusive_group()
-    add_study_option(where)
-    where.add_argument("--model", type=Path, metavar="FOLDER", help="folder of `phrasemt export`")
-    add_training(parser)
+    add_system(parser)
     parser.add_argument("--output", type=Output, metavar="FILE", help="where to write (default: standard output)")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--scores", action="store_true", help="write the score and a tab in front of each translation")
@@ -80,7 +76,7 @@ def run(options: argparse.Namespace) -> None:
     logging.getLogger("phrasemt.batching").setLevel(logging.ERROR)  # `_warn_of_cut` names the lines
     with contextlib.ExitStack() as stack:
         text = stack.enter_context(_open(options.file))
-        system = _chosen_system(options)
+        system = system_files(options)
         decoding = _decoding(system.settings.decoding, options)
         blocks: Iterator[list[bytes]] = blocks_of_lines(text.fileno(), text.name, lines=_LINES)
         add, first = _to_standard_output, 1
@@ -111,17 +107,6 @@ def _setting(text: str) -> tuple[str, Any]:
         return key, parse_yaml(value)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{key}: cannot be read as YAML: {error}") from None
-
-
-def _chosen_system(options: argparse.Namespace) -> TrainedSystem:
-    if options.model is None:
-        return chosen_training(options).files()
-
-    for name in ("system", "seed", "dataset"):
-        if getattr(options, name) is not None:
-            what = f"an exported folder holds one system, so --{name} has no effect"
-            raise PhrasemtError(what, where=options.model, next_step="leave it out")
-    return read_model_folder(options.model)
 
 
 def _open(path: Path | None) -> Any:

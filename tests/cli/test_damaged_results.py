@@ -10,8 +10,7 @@ from test_study_errors import RIGHT
 from phrasemt.cli import main
 from phrasemt.errors import DamagedFileError
 from phrasemt.study.reading import load_study
-from phrasemt.verbs._hops import Hop, views
-from phrasemt.verbs._pair import Pair, nth
+from phrasemt.verbs.trace import Pair, StageRun, nth, views
 from phrasemt.workflow.paths import Paths
 
 
@@ -29,19 +28,11 @@ def write(path: str | Path, content: bytes) -> Path:
     return Path(path)
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"5", b"\x80\x81", b'{"segmentation": 1}'])
-def test_statistics_of_phrases(paths: Paths, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write(paths.phrase_statistics.at(segmenter="ngram", split="train"), content)
-    assert main(["phrases", "study.yaml", "--stats"]) == 2
-    assert f"phrasemt phrases: error: {path}: " in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("content", [b"one\n", b"[]\n", b"\0\n"])
-@pytest.mark.parametrize("verb", ["trace", "tree"])
-def test_rows_of_a_split(paths: Paths, verb: str, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_of_a_split(paths: Paths, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     write(paths.examples.at(split="test"), b"")
     rows = write(paths.rows.at(split="test"), content)
-    assert main([verb, "study.yaml", "test:1"]) == 2
+    assert main(["trace", "study.yaml", "test:1"]) == 2
     assert f"{rows}: not a file of clean_pairs (found ValueError" in capsys.readouterr().err
 
 
@@ -52,12 +43,12 @@ def test_translations(paths: Paths, content: bytes) -> None:
     rows = Path(paths.rows.at(split="test"))
     study = load_study("study.yaml")
     pair = Pair(study=study, dataset="demo", paths=paths, split="test", row=0, line=0)
-    hops = [
-        Hop("clean_pairs", {"raw_source": [raw], "raw_target": [raw]}, {"rows": rows}),
-        Hop("translate_examples", {}, {"translations": translations}),
+    runs = [
+        StageRun("clean_pairs", {"raw_source": [raw], "raw_target": [raw]}, {"rows": rows}),
+        StageRun("translate_examples", {}, {"translations": translations}),
     ]
     with pytest.raises(DamagedFileError, match=str(translations)):
-        list(views(pair, hops))
+        list(views(pair, runs))
 
 
 def test_a_file_with_too_few_lines(paths: Paths) -> None:

@@ -346,16 +346,7 @@ def test_a_missing_file(check: Check) -> None:
     assert done.returncode == 2
 
 
-VERBS = (
-    ["check"],
-    ["plan"],
-    ["describe", "--system", "max"],
-    ["show"],
-    ["status"],
-    ["runs"],
-    ["phrases"],
-    ["trace", "test:1"],
-)
+VERBS = (["check"], ["plan"], ["describe", "--system", "max"], ["show"], ["status"], ["runs"], ["trace", "test:1"])
 NOT_STUDIES = {
     "missing": None,
     "empty": b"",

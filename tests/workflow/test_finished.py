@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import xml.etree.ElementTree
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -47,6 +48,18 @@ def test_the_report_stands_alone(undisturbed: Workplace) -> None:
     assert page.startswith("<!DOCTYPE html>") or page.startswith("<!doctype html>")
     assert 'src="http' not in page
     assert 'href="http' not in page.replace('href="https://github.com', "")
+
+
+def test_the_figures_of_the_report_become_files(undisturbed: Workplace, tmp_path: Path) -> None:
+    done = undisturbed.phrasemt("show", "study.yaml", "--figures", str(tmp_path / "figures"))
+    assert done.returncode == 0, done.stderr
+    files = sorted(map(str, (tmp_path / "figures").iterdir()))
+    assert sorted(done.stdout.split()) == files
+    for path in files:
+        text = Path(path).read_text()
+        assert xml.etree.ElementTree.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
+        assert "var(" not in text
+        assert "currentColor" not in text
 
 
 def test_what_a_training_measures_reaches_all_places(undisturbed: Workplace) -> None:
@@ -118,9 +131,9 @@ def test_a_language_model_has_no_translation_to_trace(undisturbed: Workplace) ->
 def test_a_pair_can_be_traced_to_its_translation(undisturbed: Workplace) -> None:
     done = undisturbed.phrasemt("trace", "study.yaml", "test:3", "--system", "max")
     assert done.returncode == 0, done.stderr
-    hops = [line.split("  ")[0] for line in done.stdout.splitlines() if not line.startswith(" ")]
-    *hops, table = dict.fromkeys(hops)
-    assert hops == [
+    lines = done.stdout.splitlines()
+    *stages, table = dict.fromkeys(line.split("  ")[0] for line in lines if not line.startswith(" "))
+    assert stages == [
         *("raw source", "raw target", "clean_pairs source", "clean_pairs target"),
         "tokenize_text tokens",
         "apply_subwords subwords",
@@ -132,35 +145,16 @@ def test_a_pair_can_be_traced_to_its_translation(undisturbed: Workplace) -> None
         *("translate_examples text", "translate_examples tokens", "translate_examples translations"),
     ]
     assert table == "make_table table"
-    assert "─ " in done.stdout, "the parse is drawn"
+    assert [line.split()[2] for line in lines if line.startswith("make_table ")] == ["max:"], "of this system only"
+    source = (undisturbed.results / "demo.en-de" / "tokens" / "test.en").read_text().split("\n")[3].split(" ")
+    drawn = [line.split(" ")[-1] for line in lines if line.startswith(" ") and "─ " in line]
+    assert [leaf for leaf in drawn if leaf in source] == source, "the leaves of the parse"
+    shown = {line.split(" ")[0]: line for line in lines}
+    assert "</s>]" in shown["extract_phrases"]
+    assert "[NP " in shown["extract_chunks"]
+    assert "[eos </s>]" in shown["extract_chunks"]
     assert "1-best " in done.stdout
     assert "results/tiny/demo.en-de/parses/english/test.0.arrow]" in done.stdout
-
-
-def test_a_sentence_is_drawn_with_phrases_and_chunks(undisturbed: Workplace) -> None:
-    done = undisturbed.phrasemt("tree", "study.yaml", "test:3")
-    assert done.returncode == 0, done.stderr
-    tree, phrases, chunks = done.stdout.split("\n\n")
-    source = (undisturbed.results / "demo.en-de" / "tokens" / "test.en").read_text().split("\n")[3]
-    leaves = [line.split(" ")[-1] for line in tree.split("\n") if line.split(" ")[-2:-1] and "<" not in line]
-    assert [leaf for leaf in leaves if leaf in source.split(" ")] == source.split(" ")
-    assert phrases.startswith("phrases: parse\n  [")
-    assert phrases.endswith("</s>]")
-    assert "[NP " in chunks
-    assert "[eos </s>]" in chunks
-
-
-def test_phrases_are_counted(undisturbed: Workplace) -> None:
-    command = ("phrases", "study.yaml")
-    done = undisturbed.phrasemt(*command, "--stats")
-    assert done.returncode == 0, done.stderr
-    statistics = json.loads((undisturbed.results / "demo.en-de/phrases/parse/train.json").read_text())
-    assert f"{statistics['phrases']:,}" in done.stdout
-    assert "parse: phrases of each length in tokens" in done.stdout
-    missing = undisturbed.phrasemt(*command, "--split", "dev")
-    assert missing.returncode == 2
-    assert "no statistics of phrases yet" in missing.stderr
-    assert "Next: snakemake" in missing.stderr
 
 
 def test_a_second_study_parses_nothing(finished: Workplace) -> None:

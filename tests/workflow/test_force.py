@@ -1,4 +1,4 @@
-"""`phrasemt force`, `contrast` and `ratings` on a finished study, against what its stages wrote."""
+"""`phrasemt force` and `ratings` on a finished study, against what its stages wrote."""
 
 from __future__ import annotations
 
@@ -45,41 +45,13 @@ def test_raw_text_is_forced_as_in_the_study(study: Workplace, system: str, tmp_p
         assert len(written[row].attentions) == len(sentence.attentions)
 
 
-def test_contrastive_pairs_are_counted_as_in_the_study(study: Workplace, tmp_path: Path, capfd: Any) -> None:
-    _, *rows = (line.split("\t") for line in (FOLDER / "raw/test.contrasts.tsv").read_text().splitlines())
-    path = tmp_path / "pairs.tsv"
-    path.write_text("".join("\t".join(row[1:5]) + "\n" for row in rows))
-    assert main(["contrast", str(path), *CHOICE, "base", "--json"]) == 0
-    groups = json.loads(capfd.readouterr().out)["groups"]
-    scored = json.loads((FOLDER / "contrasts/base/1/test.json").read_text())
-    (kind,) = scored["kinds"]
-    assert groups["all"] == {"pairs": kind["pairs"], "right": kind["right"]}
-    assert groups == {
-        "all": groups["all"],
-        **{
-            f"distance {group['low']}-{group['high']}" if group["high"] else f"distance {group['low']}+": {
-                "pairs": group["pairs"],
-                "right": group["right"],
-            }
-            for group in kind["by_distance"]
-        },
-    }
-    assert main(["contrast", str(path), *CHOICE, "max", "--baseline", "base", "--samples", "50"]) == 0
-    lines = capfd.readouterr().out.splitlines()
-    of_max = json.loads((FOLDER / "contrasts/max/1/test.json").read_text())["kinds"][0]
-    shares = [100 * counts["right"] / counts["pairs"] for counts in (kind, of_max)]
-    assert lines[1].split() == ["all", str(kind["pairs"]), *(f"{share:.1f}" for share in shares)]
-    (every,) = (line for line in lines[2:] if line.startswith("all ("))
-    assert every.split()[2] == f"{shares[1] - shares[0]:+.1f}"
-    assert "p is not tested" in lines[-1]
-    assert main(["contrast", str(path), *CHOICE, "max", "--baseline", "base", "--samples", "50", "--json"]) == 0
-    found = json.loads(capfd.readouterr().out)
-    assert [one["groups"]["all"]["right"] for one in found["trainings"]] == [kind["right"], of_max["right"]]
-    (tested,) = found["differences"].values()
-    (of_all,) = (group for group in tested["joint"] if group["low"] == 0)
-    assert of_all["comparison"]["difference"]["value"] == pytest.approx(shares[1] - shares[0])
-    assert main(["contrast", str(path), *CHOICE, "base", "--baseline", "base"]) == 2
-    assert "a system beside itself" in capfd.readouterr().err
+def test_an_exported_model_forces_as_in_the_study(study: Workplace, tmp_path: Path, capfd: Any) -> None:
+    assert main(["export", *CHOICE, "base", str(tmp_path / "base")]) == 0
+    capfd.readouterr()
+    assert main(["force", *TEXTS, *CHOICE, "base"]) == 0
+    expected = capfd.readouterr().out
+    assert main(["force", *TEXTS, "--model", str(tmp_path / "base")]) == 0
+    assert capfd.readouterr().out == expected
 
 
 def test_texts_of_different_length_and_unknown_systems_are_refused(

@@ -1,6 +1,6 @@
 """Gains over the baseline by length and by distance (Xu et al. 2020, Figures 3 and 4).
 
-Tables for the report, `phrasemt compare` and `phrasemt contrast`.
+Tables for the report, and `phrasemt compare`.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ import pytest
 
 from phrasemt.artefacts.corpus import ContrastivePair, Contrasts
 from phrasemt.cli import main
-from phrasemt.corpus.contrastive_pairs import files_of_folder, read_contrastive_pairs
-from phrasemt.errors import DataError, MismatchError
+from phrasemt.corpus.contrastive_pairs import read_contrastive_pairs
+from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines
 
 # The layout of lingeval97.json, with the example of its README (github.com/rsennrich/lingeval97), whose indentation and
@@ -83,16 +83,10 @@ def test_lingeval(tmp_path: Path, escaped: bool) -> None:
 
 
 def test_distil_lingeval(tmp_path: Path) -> None:
-    folder = tmp_path / "polarity"
-    folder.mkdir()
-    for name, line in (("src.en", "No."), ("tgt.correct.de", "Nein."), ("tgt.incorrect.de", "Ja.")):
-        (folder / name).write_text(f"{line}\n")
-    assert read_contrastive_pairs(files_of_folder(folder), kind="polarity") == [
-        ContrastivePair("No.", "Nein.", "Ja.", kind="polarity")
-    ]
-    (folder / "tgt.incorrect.de").unlink()
-    with pytest.raises(MismatchError, match=r"one file tgt.incorrect.*expected 1, found 0"):
-        files_of_folder(folder)
+    files = [tmp_path / name for name in ("src.en", "tgt.correct.de", "tgt.incorrect.de")]
+    for path, line in zip(files, ("No.", "Nein.", "Ja."), strict=True):
+        path.write_text(f"{line}\n")
+    assert read_contrastive_pairs(files, kind="polarity") == [ContrastivePair("No.", "Nein.", "Ja.", kind="polarity")]
 
 
 def test_table(tmp_path: Path) -> None:

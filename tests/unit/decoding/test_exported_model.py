@@ -1,7 +1,8 @@
-"""An exported model: `phrasemt import`, the study that starts from it, and its folder for CTranslate2."""
+"""An exported model: what is refused, the study that starts from it, and its folder for CTranslate2."""
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 from pathlib import Path
@@ -82,19 +83,14 @@ def exported(tmp_path):
 
 
 @pytest.fixture
-def imported(exported, tmp_path, monkeypatch, capsys):
-    """The study that `phrasemt import` describes, in a file, and the imported folder."""
+def started(exported, tmp_path, monkeypatch):
+    """A study whose training starts from the exported model, with its subwords."""
     monkeypatch.chdir(tmp_path)
-    assert main(["import", str(exported)]) == 0
-    first, *lines = capsys.readouterr().out.splitlines()
-    folder = Path(first.split(":")[0])
-    assert folder == Path("resources/models/first.base.1")
-    lines = yaml.safe_load("\n".join(lines))
-    raw = _study(tmp_path, study="second", systems=lines["systems"])
-    raw["datasets"] = {
-        "NAME": {"splits": raw["datasets"]["toy"]["splits"], "overlap": "allowed", **lines["datasets"]["NAME"]}
-    }
-    return raw, folder
+    raw = _study(tmp_path, study="second")
+    raw["datasets"] = {"NAME": raw["datasets"]["toy"]}
+    raw["datasets"]["NAME"]["subwords"] = {"reuse": str(exported), "vocabulary_threshold": 0}
+    raw["systems"] = {"NAME": {**STUDY["systems"]["base"], "init_from": str(exported)}}
+    return copy.deepcopy(raw)
 
 
 def _write(raw: dict) -> Path:
@@ -103,19 +99,18 @@ def _write(raw: dict) -> Path:
     return path
 
 
-def test_a_training_starts_from_an_imported_model_with_its_subwords(imported, exported, tmp_path):
-    raw, folder = imported
-    study = read_study(_write(raw))
+def test_a_training_starts_from_an_exported_model_with_its_subwords(started, exported, tmp_path):
+    study = read_study(_write(started))
     data = study.datasets["NAME"]
     assert SystemSettings.of_study(study, "NAME", "NAME").source_tokenizer.aggressive_dash
     (weights,) = initial_weights(study.systems["NAME"], seed=7)
     made = {name: tmp_path / f"made.{name}" for name in ("codes", "source_counts", "target_counts")}
     other = dict.fromkeys(("source", "target"), exported / "study.json")  # any other text
-    given = [folder / name for name in ("codes.bpe", "source_counts.txt", "target_counts.txt")]
+    given = [exported / name for name in ("codes.bpe", "source_counts.txt", "target_counts.txt")]
     learn_subwords(settings=LearnSubwords(merges=data.subwords.merges), cores=1, **other, given=given, **made)
     assert [path.read_bytes() for path in made.values()] == [path.read_bytes() for path in given]
     vocabularies = {f"{side}_vocabulary": tmp_path / f"made.{side}" for side in other}
-    given = [folder / f"{side}_vocabulary.tsv" for side in other]
+    given = [exported / f"{side}_vocabulary.tsv" for side in other]
     build_vocabulary(settings=BuildVocabulary(shared=True), cores=1, **other, given=given, **vocabularies)
     words = Vocabulary.read(vocabularies["source_vocabulary"])
     model = study.systems["NAME"].model
@@ -133,11 +128,10 @@ def test_a_training_starts_from_an_imported_model_with_its_subwords(imported, ex
         ("subwords", {"reuse": "nowhere"}, "subwords.reuse: nowhere: not a model folder"),
     ],
 )
-def test_a_study_that_reads_other_text_is_refused(imported, section, value, message):
-    raw, _ = imported
-    raw["datasets"]["NAME"][section] |= value
+def test_a_study_that_reads_other_text_is_refused(started, section, value, message):
+    started["datasets"]["NAME"][section] |= value
     with pytest.raises(StudyError, match=rf"datasets\.NAME\.{message}"):
-        read_study(_write(raw))
+        read_study(_write(started))
 
 
 def _change(folder, change):
@@ -207,9 +201,6 @@ def _one_gone(name):
         (lambda folder: _change(folder, lambda values: values.update(files={})), "the model needs is not listed"),
         (_one_gone("weights.safetensors"), "not listed (expected weights.safetensors)"),
         (_one_gone("codes.bpe"), "not listed (expected codes.bpe)"),
-        (_one_gone("study.json"), "study.json: not the study of an exported model"),
-        (_write_into("study.json", b"{}"), "study.json: not the study of an exported model"),
-        (_write_into("study.json", b"[" * 100_000), "study.json: not the study of an exported model"),
         (_write_into("weights.safetensors", b""), "not a readable weights file"),
         (_write_into("weights.safetensors", b"\x10\0\0\0\0\0\0\0garbage"), "not a readable weights file"),
         (_write_into("weights.safetensors", _pickled()), "not a readable weights file"),
@@ -232,23 +223,13 @@ def _one_gone(name):
         (_named("deep/er/file"), "the model names a file elsewhere"),
     ],
 )
-def test_a_damaged_model_is_not_imported(damage, message, exported, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_a_damaged_model_is_refused(damage, message, exported, tmp_path, capsys):
     damage(exported)
-    assert main(["import", str(exported)]) == 2
+    assert main(["translate", str(tmp_path / "train.source"), "--model", str(exported)]) == 2
     said = capsys.readouterr()
     assert message in said.err
     assert "Next: " in said.err
     assert said.out == ""
-    assert not list(Path().glob("resources/models/*"))
-
-
-def test_only_the_files_of_the_model_are_imported(exported, imported):
-    (exported / "more").mkdir()
-    (exported / "more" / "link").symlink_to("/etc/hostname")
-    assert main(["import", str(exported), "--to", "again"]) == 0
-    names = {path.relative_to("again").as_posix() for path in Path("again").rglob("*")}
-    assert names == {path.name for path in imported[1].iterdir()}
 
 
 def test_a_folder_for_ctranslate2_can_be_loaded_and_has_the_subwords(tmp_path):
