@@ -1,6 +1,6 @@
 """Human evaluation with blind sheets (Zhou et al. 2017, Table 4): adequacy, fluency, under- and over-translation.
 
-A folder holds one sheet for each rater and `key.tsv`, which tells the systems behind the items and which raters do not
+A folder holds one sheet for each rater and `key.tsv`, which names the systems of the items and which raters do not
 get. Each rater sees the same items in another order, and a translation that several systems share only once.
 """
 
@@ -10,12 +10,10 @@ import random
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 
 from phrasemt.errors import DataError, MismatchError, PhrasemtError
 from phrasemt.files.lines import read_lines, write_lines
-from phrasemt.scoring.agreement import cohen_kappa, counts_of, fleiss_kappa
 
 # What raters fill in, with the allowed values.
 QUESTIONS: Mapping[str, tuple[int, ...]] = {
@@ -38,18 +36,6 @@ class SystemRating:
     system: str
     items: int
     means: Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """Agreement of all raters about a question: kappas, None where chance explains all.
-
-    cohen: the mean over pairs of raters, with quadratic weights on scales.
-    """
-
-    question: str
-    fleiss: float | None
-    cohen: float | None
 
 
 @dataclass(frozen=True)
@@ -107,8 +93,8 @@ def _field(text: str) -> str:
     return text.replace("\t", " ")
 
 
-def score_sheets(folder: Path) -> tuple[list[SystemRating], list[Agreement], int]:
-    """Read the key and all filled sheets of a folder. Returns ratings of systems, agreement, and the number of raters.
+def score_sheets(folder: Path) -> tuple[list[SystemRating], int]:
+    """Read the key and all filled sheets of a folder. Returns ratings of systems, and the number of raters.
 
     Raises DataError naming sheet, line and column of a value that is missing or not allowed, and MismatchError for a
     sheet with other items than the key.
@@ -127,17 +113,7 @@ def score_sheets(folder: Path) -> tuple[list[SystemRating], list[Agreement], int
             for question in QUESTIONS
         }
         found.append(SystemRating(system, len(own), means))
-    agreement = [_agreement(question, items, of_raters) for question in QUESTIONS] if len(sheets) > 1 else []
-    return found, agreement, len(sheets)
-
-
-def _agreement(question: str, items: Sequence[int], of_raters: Sequence[Mapping[int, Mapping[str, int]]]) -> Agreement:
-    columns = [[ratings[item][question] for item in items] for ratings in of_raters]
-    weights = "quadratic" if question in SCALES else "none"
-    pairs = [cohen_kappa(one, other, weights=weights) for one, other in combinations(columns, 2)]
-    known = [kappa for kappa in pairs if kappa is not None]
-    rows = list(zip(*columns, strict=True))
-    return Agreement(question, fleiss_kappa(counts_of(rows)), statistics.fmean(known) if known else None)
+    return found, len(sheets)
 
 
 def _read_key(path: Path) -> dict[int, list[str]]:

@@ -36,10 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--claims",
-        type=Path,
-        nargs="*",
-        metavar="STUDY",
-        help="list what the paper says in sentences, and what these study files measure of it",
+        action="store_true",
+        help="list what the paper says in sentences, and what the files of --study measure of it",
     )
     parser.add_argument(
         "--ratings", type=Path, metavar="FOLDER", help="filled sheets of `phrasemt ratings`, for figures of raters"
@@ -54,9 +52,9 @@ def run(options: argparse.Namespace) -> None:
         print(*_studies_of(papers), sep="\n")
         return
     ratings = {one.system: one for one in score_sheets(options.ratings)[0]} if options.ratings else {}
-    if options.claims is not None:
+    if options.claims:
         for paper in papers:
-            sys.stdout.write("".join(f"{line}\n" for line in _claims(paper, options.claims, ratings)))
+            sys.stdout.write("".join(f"{line}\n" for line in _claims(paper, options.study or [], ratings)))
         return
     known: dict[Place, list[Known]] = defaultdict(list)
     for place, one in (found for study in options.study or () for found in known_figures(study, ratings)):
@@ -86,12 +84,16 @@ def _claims(paper: Paper, studies: Sequence[Path], ratings: Mapping[str, SystemR
         head = f"{name} ({HEDGES[claim.hedge]}; {claim.where}): {claim.content}."
         yield from ("", *textwrap.wrap(head, 110, subsequent_indent="  "))
         yield from textwrap.wrap(f"evidence: {claim.evidence}", 110, initial_indent="  ", subsequent_indent="    ")
-        for row in (row for row in rows if row.claim.name == name):
-            found = ", ".join(filter(None, (row.on, row.ours, row.direction)))
-            yield from textwrap.wrap(f"- {row.measured}: {found}", 110, initial_indent="  ", subsequent_indent="    ")
+        below = [
+            f"- {row.measured}: {', '.join(filter(None, (row.on, row.ours, row.direction)))}"
+            for row in rows
+            if row.claim.name == name
+        ]
         for one in claim.measured if not studies else ():
             needed = " and ".join(f"{paper.paper}/{row}" for row in (one.row, one.than) if row)
-            yield f"  - {one.analysis}: needs systems that stand for {needed}"
+            below.append(f"- {one.analysis}: needs systems that stand for {needed}")
+        for line in dict.fromkeys(below):  # several measurements of a claim may need or find the same
+            yield from textwrap.wrap(line, 110, initial_indent="  ", subsequent_indent="    ")
 
 
 def _describe(paper: Paper, known: Mapping[Place, Sequence[Known]] | None) -> Iterator[str]:

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "make",
         help="write a sheet for each rater",
         description="Write blind sheets for human evaluation into a new folder: adequacy and fluency from 0 to 5, "
-        "under- and over-translation as 0 or 1. key.tsv tells which systems are behind the items; hide it from raters.",
+        "under- and over-translation as 0 or 1. key.tsv names the systems of the items; hide it from raters.",
     )
     make.add_argument("folder", type=Output, metavar="FOLDER")
     add_study_option(make)
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     make.add_argument("--raters", type=raters, default=2, metavar="N", help="number of sheets (default: %(default)s)")
     make.add_argument("--draw", type=seed, default=1, metavar="N", help="seed of the draw (default: %(default)s)")
     make.set_defaults(run=_make)
-    score = actions.add_parser("score", help="mean ratings of systems, and agreement between raters")
+    score = actions.add_parser("score", help="mean ratings of systems")
     score.add_argument("folder", type=Path, metavar="FOLDER")
     score.set_defaults(run=_score)
 
@@ -91,8 +91,8 @@ def _lines(path: Path) -> list[str]:
 
 
 def _score(options: argparse.Namespace) -> None:
-    """Print ratings and agreement. Raises DataError for sheets that are not filled in."""
-    ratings, agreement, raters = score_sheets(options.folder)
+    """Print mean ratings. Raises DataError for sheets that are not filled in."""
+    ratings, raters = score_sheets(options.folder)
     rows = [
         [
             one.system,
@@ -104,10 +104,3 @@ def _score(options: argparse.Namespace) -> None:
     print(f"{raters} rater{'s' if raters > 1 else ''}")
     headings = ["system", "items", "adequacy", "fluency", "under-translation", "over-translation"]
     print(*table([headings, *rows], right_aligned=headings[1:]), sep="\n")
-    if agreement:
-        kappas = [
-            [one.question, *("–" if kappa is None else f"{kappa:.3f}" for kappa in (one.fleiss, one.cohen))]
-            for one in agreement
-        ]
-        headings = ["agreement", "Fleiss' kappa", "Cohen's kappa, mean over pairs (scales: quadratic)"]
-        print("", *table([headings, *kappas], right_aligned=headings[1:]), sep="\n")

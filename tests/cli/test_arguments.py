@@ -20,17 +20,15 @@ import torch
 import phrasemt
 from phrasemt import verbs
 from phrasemt.cli import main
-from phrasemt.verbs import check, describe, phrases, plan, show, status, trace, tree
+from phrasemt.verbs import check, describe, plan, show, status, trace
 from phrasemt.verbs._output import Output
 
 ABOUT_A_STUDY = [
     (describe, ["--system", "max"], {"system": "max"}),
-    (phrases, [], {}),
     (plan, [], {"names": []}),
     (show, [], {}),
     (status, [], {}),
     (trace, ["test:17"], {"pair": "test:17"}),
-    (tree, ["test:17"], {"pair": "test:17"}),
 ]
 
 
@@ -47,7 +45,7 @@ def test_the_study_is_the_first_argument_or_an_option_or_config_yaml(
     assert options.items() >= {"study": Path(study[-1] if study else "config.yaml"), **expected}.items()
 
 
-@pytest.mark.parametrize("verb", ["show", "status", "runs"])
+@pytest.mark.parametrize("verb", ["show", "status"])
 def test_verbs_about_results_take_a_name_too(
     verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,7 +128,6 @@ OUTPUTS = [
     "scale study.yaml micro --output study.yaml",
     "capsule study.yaml --output study.yaml",
     "capsule study.yaml --output data/train.en",
-    "status study.yaml --html study.yaml",
     "store export abc model/weights.safetensors --cache model",
     f"{STAGE} --source-vocabulary in.en --target-vocabulary new.tsv",
     f"{STAGE} --source-vocabulary new.tsv --target-vocabulary new.tsv --log in.en",

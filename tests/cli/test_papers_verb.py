@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -120,8 +121,12 @@ def test_claims_stand_beside_what_a_study_measures(capsys: pytest.CaptureFixture
         sidecar = Path(f"results/en-de/wmt.en-de/{kind}/base/1/news.json.meta.json")
         sidecar.parent.mkdir(parents=True)
         sidecar.write_text("{}")
-    assert main(["papers", "xu2020", "--claims", "en-de.yaml"]) == 0
-    of_study = " ".join(capsys.readouterr().out.split())
+    assert main(["papers", "xu2020", "--claims", "--study", "en-de.yaml"]) == 0
+    printed = capsys.readouterr().out
+    of_study = " ".join(printed.split())
+    for claim in printed.split("\n\n"):
+        lines = re.sub(r"\n {4,}", " ", claim).splitlines()
+        assert len(set(lines)) == len(lines), "each line once"
     assert "beyond-ten-words (stated; Section 4.5, Figure 4): Over more than ten words" in of_study
     assert "not measured: no system stands for xu2020/table-1/big" in of_study
     assert main(["papers", "xu2020", "--claims"]) == 0
