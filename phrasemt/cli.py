@@ -15,7 +15,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,14 +28,14 @@ from phrasemt.machine.gpus import lease
 from phrasemt.machine.launch import is_first, launch, launched
 from phrasemt.machine.slurm import on_nodes, requeue_this_job
 from phrasemt.moses.installation import program_versions
-from phrasemt.runs.notes import QUIET, note_of_run, noted, refuse_edited, run_of_this_process, stage_note
+from phrasemt.runs.notes import QUIET, noted, stage_note
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage
 from phrasemt.verbs import GROUPS, VERBS
 from phrasemt.verbs._numbers import in_range
 from phrasemt.verbs._output import Output, refuse_inputs
 from phrasemt.workflow.cache import entry_of
-from phrasemt.workflow.code import code_digest, edited_since_read, module_digests, module_file
+from phrasemt.workflow.code import code_digest
 
 log = logging.getLogger("phrasemt")
 
@@ -250,11 +250,7 @@ def run_stage(name: str, options: argparse.Namespace) -> bool:
     if stage.resumes():
         machine |= {"processes": options.processes, "minutes": options.minutes}
     modules = settings.code_modules()
-    digests = module_digests(*modules)
-    if run := run_of_this_process():
-        begun = note_of_run(run).code
-        refuse_edited(module_file(module) for module, digest in digests.items() if begun.get(module) != digest)
-    compute = functools.partial(_compute, name, digests.keys(), settings=settings, **machine, **arguments)
+    compute = functools.partial(_compute, name, settings=settings, **machine, **arguments)
     if not is_first():  # writes nothing
         compute(**outputs)
         return False
@@ -275,15 +271,11 @@ def run_stage(name: str, options: argparse.Namespace) -> bool:
     return False
 
 
-def _compute(name: str, modules: Set[str], **arguments: Any) -> None:
+def _compute(name: str, **arguments: Any) -> None:
     """Calls the function of a stage, on a GPU that is lent to it, where it can use one."""
     stage = STAGES[name]
     with lease(1) if "torch" in stage.libraries and not launched() else contextlib.nullcontext():
-        function = getattr(importlib.import_module(stage.module), name)
-        refuse_edited(map(module_file, edited_since_read(*modules)))
-        imported = set(sys.modules)
-        function(**arguments)
-        refuse_edited(map(module_file, edited_since_read(*(modules & sys.modules.keys() - imported))))
+        getattr(importlib.import_module(stage.module), name)(**arguments)
 
 
 def _places_and_times(inputs: Mapping[str, Sequence[Path]]) -> list[tuple[int, int, int]]:

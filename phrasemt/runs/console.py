@@ -126,7 +126,7 @@ class _Run:
     """What the console says of a run. path: of its note; None when Snakemake was told to run without hooks."""
 
     def __init__(self, path: Path | None) -> None:
-        nothing = RunNote(study="run", log=None, cores=None, done={}, jobs=[], code={}, rules={})
+        nothing = RunNote(study="run", log=None, cores=None, done={}, jobs=[], code={})
         self._path = path or Path()
         self._note = (RunNote.read(path) if path else None) or nothing
         self._started = time.monotonic()

@@ -6,7 +6,6 @@ All that is asked of Snakemake's own objects is asked here, in `flow.open_study`
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 from collections import Counter
@@ -64,17 +63,6 @@ def name_of(job: Any) -> str:
     return "/".join(Path(path).with_suffix("").as_posix() for path in job.log).partition(f"/{job.rule.name}/")[2]
 
 
-def rules_of(workflow: Any) -> dict[str, str]:
-    """Digest of the Snakefile and of each file of rules, without lines that are comments."""
-    snakefile = Path(workflow.main_snakefile)
-    digests = {}
-    for path in (snakefile, *snakefile.parent.parent.glob("rules/*.smk")):
-        lines = path.read_bytes().splitlines()
-        code = b"\n".join(line for line in lines if not line.lstrip().startswith(b"#"))
-        digests[path.name] = hashlib.sha256(code).hexdigest()[:16]
-    return digests
-
-
 def refuse_same_outputs(jobs: Sequence[PlannedJob]) -> None:
     """Raise PhrasemtError while another run, on any machine, makes outputs of these jobs.
 
@@ -119,7 +107,6 @@ class Journal:
     def __init__(self, workflow: Any, study: str, text: str, code: Callable[[Iterable[Any]], dict[str, str]]) -> None:
         """`text` is the study file as it was read; `code` gives the digests of the modules that jobs use."""
         self.workflow, self._study, self._text, self._code = workflow, study, text, code
-        self._rules = rules_of(workflow)
         self._path: Path | None = None
         self._note: RunNote | None = None
         self._heart = contextlib.ExitStack()
@@ -141,7 +128,6 @@ class Journal:
             done=dict(Counter(job.rule.name for job in stages_of(dag) if job not in needed)),
             jobs=jobs,
             code=self._code(waiting),
-            rules=self._rules,
             commit=commit_of_code(),
         )
         write_text(study_of(self._path), self._text)

@@ -19,7 +19,7 @@ import os
 import platform
 import subprocess
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -220,8 +220,8 @@ class PlannedJob(BaseModel, frozen=True):
 class RunNote(_Note, frozen=True):
     """A run. cores: None on a cluster; done: jobs of each rule that were finished before.
 
-    code: digest of each module that its stages use; rules: of the Snakefile and of each file of rules. commit: of
-    phrasemt, as `git describe` names it, with `-dirty` after local changes; None outside of a checkout.
+    code: digest of each module that its stages use, by which `phrasemt plan` names edited files. commit: of phrasemt,
+    as `git describe` names it, with `-dirty` after local changes; None outside of a checkout.
     """
 
     study: str
@@ -230,7 +230,6 @@ class RunNote(_Note, frozen=True):
     done: dict[str, int]
     jobs: list[PlannedJob]
     code: dict[str, str]
-    rules: dict[str, str]
     commit: str | None = None
 
 
@@ -282,17 +281,6 @@ def note_of_run(run: Path) -> RunNote:
         next_step = "when the run has ended, run the study again, which writes a new one"
         raise PhrasemtError(what, where=run, next_step=next_step)
     return note
-
-
-def refuse_edited(files: Iterable[str]) -> None:
-    """Raises PhrasemtError when there are any: files of code that were edited since the run began.
-
-    Snakemake notes outputs as made by the code of the beginning, so those of other code would count as that.
-    """
-    if edited := sorted(files):
-        what = "edited while the run is going; this job ends and has written nothing"
-        next_step = "when the run has ended, the same command again, which computes what the change touches"
-        raise PhrasemtError(what, where=", ".join(edited), next_step=next_step)
 
 
 def commit_of_code() -> str | None:

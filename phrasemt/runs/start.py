@@ -17,8 +17,8 @@ from phrasemt.files.source_file import MIRROR
 from phrasemt.machine.gpus import visible_gpus
 from phrasemt.machine.slurm import jobs_here
 from phrasemt.moses.installation import MOSES
-from phrasemt.runs.journal import Journal, rules_of
-from phrasemt.runs.notes import note_of_run, refuse_edited, run_of_this_process
+from phrasemt.runs.journal import Journal
+from phrasemt.runs.notes import run_of_this_process
 from phrasemt.runs.notes import study_of as copy_of_study
 from phrasemt.runs.site import outdated_site
 from phrasemt.runs.writers import processes_here
@@ -52,10 +52,7 @@ def open_study(workflow: Any, config: Mapping[str, Any]) -> Flow:
         return _open_module(workflow, config)
     path = _chosen_file(workflow.config_settings)
     if not workflow.is_main_process and (run := run_of_this_process()):
-        # A job on a cluster reads study and rules again; they may have been edited since.
-        path = copy_of_study(run)
-        begun, rules = note_of_run(run).rules, rules_of(workflow)
-        refuse_edited(name for name in rules if begun.get(name) != rules[name])
+        path = copy_of_study(run)  # a job on a cluster reads the study again, which may have been edited since
     flow = _prepare(workflow, read_study(path), path)
     text = path.read_text(encoding="utf-8")
     Journal.opened = Journal(workflow, flow.study.study, text, flow.modules)

@@ -52,11 +52,6 @@ def module_file(module: str) -> str:
     return str(path.relative_to(FOLDER_OF_PACKAGES)) if path else module
 
 
-def edited_since_read(*modules: str) -> list[str]:
-    """Those of the modules whose file is another than the one that digests were taken from."""
-    return [module for module in modules if module in _read and _read[module] != _source(module)]
-
-
 def _module_path(module: str) -> Path | None:
     base = FOLDER_OF_PACKAGES.joinpath(*module.split("."))
     for path in (base.with_suffix(".py"), base / "__init__.py"):
@@ -98,10 +93,6 @@ def _imports(module: str) -> frozenset[str]:
     return frozenset(found)
 
 
-# What was read of each module.
-_read: dict[str, bytes] = {}
-
-
 def _source(module: str) -> bytes:
     path = _module_path(module)
     return path.read_bytes() if path is not None else b""
@@ -109,8 +100,7 @@ def _source(module: str) -> bytes:
 
 @functools.cache
 def _tree(module: str) -> ast.Module:
-    _read[module] = _source(module)
-    return ast.parse(_read[module])
+    return ast.parse(_source(module))
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:

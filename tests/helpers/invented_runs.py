@@ -38,7 +38,7 @@ def job(rule: str, name: str = "", *after: int, **changes: Any) -> PlannedJob:
 
 def begun(*jobs: PlannedJob, **changes: Any) -> RunNote:
     """A run on another machine, which began ten minutes ago and has just given a sign of life."""
-    values = {"study": "demo", "log": "snakemake.log", "cores": 2, "done": {}, "code": {}, "rules": {}}
+    values = {"study": "demo", "log": "snakemake.log", "cores": 2, "done": {}, "code": {}}
     note = RunNote(jobs=list(jobs), **values | {"host": "elsewhere", "started": ago(minutes=10)} | changes)
     note.write(RUN)
     return note

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
-from processes import PATIENCE, wait_until
 from workplace import STUDY, Workplace
 
 from phrasemt.artefacts.sidecar import Sidecar
@@ -315,72 +312,3 @@ def test_killed_in_between_it_can_be_done_again(finished: Workplace) -> None:
     assert _snakemakes(finished) == {}
     for path in (finished.results / "demo.en-de/scores").rglob("?.json"):
         assert len(Sidecar.beside(path).accepted) == 1
-
-
-def _stage(workplace: Workplace) -> subprocess.CompletedProcess[str]:
-    """compare_systems by hand, as a job of the run that the workplace has had."""
-    sidecar = Sidecar.beside(workplace.folder / "results/tiny/demo.en-de/comparisons/max.json")
-    run = max((workplace.folder / "logs/tiny/runs").glob("*.json"))
-    command = [workplace.python, "-m", "phrasemt", "compare_systems", "--settings", json.dumps(sidecar.settings)]
-    for name, files in sidecar.inputs.items():
-        command += [f"--{name.replace('_', '-')}", *(file.path for file in files)]
-    command += ["--comparison", "other/comparison.json"]
-    return subprocess.run(
-        command, cwd=workplace.folder, env=workplace.environment | {"PHRASEMT_RUN": str(run)},
-        check=False, capture_output=True, text=True,
-    )  # fmt: skip
-
-
-def test_a_stage_of_other_code_than_its_run_writes_nothing(finished: Workplace) -> None:
-    path = finished.folder / "phrasemt/scoring/significance.py"
-    path.write_text(path.read_text() + "\n# A comment.\n")
-    assert _stage(finished).returncode == 0
-    (finished.folder / "other/comparison.json").unlink()
-    (finished.folder / "other/comparison.json.meta.json").unlink()
-
-    _edit(finished, "scoring/significance.py")
-    _edit(finished, "decoding/beam.py")  # not of this stage
-    done = _stage(finished)
-    assert done.returncode == 2
-    assert "phrasemt/scoring/significance.py: edited while the run is going" in done.stderr
-    assert "beam" not in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not list((finished.folder / "other").iterdir())
-
-    max((finished.folder / "logs/tiny/runs").glob("*.json")).write_text("{")
-    done = _stage(finished)
-    assert done.returncode == 2
-    assert "the note of this run cannot be read" in done.stderr
-
-
-def test_code_edited_during_a_run_ends_what_would_use_it(finished: Workplace) -> None:
-    expected = (finished.results / "table.json").read_bytes()
-    translations = finished.results.glob("demo.en-de/translations/max/1/test.*")
-    for path in (*translations, finished.folder / SCORES, finished.results / "table.md"):
-        path.unlink()
-    run = subprocess.Popen(
-        finished.command(), cwd=finished.folder, env=finished.environment,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
-    note = finished.folder / "logs/tiny/translate_examples/demo.en-de/max.1.test.json"
-    begun = note.stat().st_mtime_ns
-    wait_until(lambda: note.stat().st_mtime_ns != begun, run)
-    _edit(finished, "scoring/bleu.py")
-    output, _ = run.communicate(timeout=PATIENCE)
-    assert run.returncode == 1, output
-    assert "phrasemt/scoring/bleu.py: edited while the run is going" in output
-    assert not (finished.folder / SCORES).exists()
-    assert (finished.folder / TRANSLATIONS).exists()
-
-    done = finished.phrasemt("status", "study.yaml")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("tiny: failed, since ")
-    assert "score_system demo.en-de/max.1: error" in done.stdout
-    assert "phrasemt/scoring/bleu.py: edited while the run is going" in done.stdout
-
-    done = finished.snakemake()
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert (finished.results / "table.json").read_bytes() == expected
-    done = finished.phrasemt("status", "tiny")
-    assert done.stdout.startswith("tiny: finished, since ")
-    assert "not done" not in done.stdout

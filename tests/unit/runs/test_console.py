@@ -124,7 +124,7 @@ def test_failures_stand_at_the_end_with_their_messages(run, said):
         "    a.txt: no such file. Next: make it",
         f"    log: {logs}/broken.log",
         "  failed: Translate killed",
-        "    gone without a word: killed, or out of memory; SLURM status is: 'OUT_OF_MEMORY'",
+        "    process disappeared: killed, or out of memory; SLURM status is: 'OUT_OF_MEMORY'",
         f"    log: {logs}/killed.log, logs/slurm/1.log",
         "  failed: Translate cancelled",
         "    submission failed",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from phrasemt.workflow import code
-from phrasemt.workflow.code import code_digest, edited_since_read, module_digests
+from phrasemt.workflow.code import code_digest, module_digests
 
 MODULE = '''"""A stage."""
 
@@ -62,14 +62,6 @@ def test_an_edited_module_is_named(digest: Callable[..., str]) -> None:
     now = module_digests("phrasemt.stage")
     assert {module for module in now if now[module] != before[module]} == {"phrasemt.helper"}
     assert before.keys() == now.keys() == {"phrasemt.stage", "phrasemt.helper"}
-
-
-def test_a_module_edited_after_it_was_read_is_seen(digest: Callable[..., str], tmp_path: Path) -> None:
-    digest()
-    modules = ("phrasemt.stage", "phrasemt.helper")
-    assert edited_since_read(*modules) == []
-    (tmp_path / "phrasemt" / "helper.py").write_text(HELPER + "# even a comment\n")
-    assert edited_since_read(*modules) == ["phrasemt.helper"]
 
 
 def test_modules_that_are_not_imported_do_not_matter(digest: Callable[..., str]) -> None:

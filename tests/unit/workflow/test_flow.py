@@ -15,7 +15,6 @@ from workplace import STUDY
 
 from phrasemt.errors import StudyError
 from phrasemt.registry.corpora import load_registry
-from phrasemt.runs.journal import rules_of
 from phrasemt.runs.notes import RunNote, study_of
 from phrasemt.runs.start import open_study
 from phrasemt.study.schema import Study
@@ -381,7 +380,7 @@ def test_jobs_of_a_cluster_see_the_study_that_the_run_began_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = tmp_path / "study.yaml"
-    _begun(tmp_path, monkeypatch, rules_of(_workflow(study)))
+    _begun(tmp_path, monkeypatch)
     study.write_text(json.dumps(_study(tmp_path, title="edited")))
     assert open_study(_workflow(study, is_main_process=False), {}).study.title == "as it was"
     assert open_study(_workflow(study), {}).study.title == "edited"
@@ -389,27 +388,10 @@ def test_jobs_of_a_cluster_see_the_study_that_the_run_began_with(
     assert open_study(_workflow(study, is_main_process=False), {}).study.title == "edited"
 
 
-def test_jobs_of_a_cluster_refuse_rules_that_were_edited(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    study, rules = tmp_path / "study.yaml", tmp_path / "rules" / "scoring.smk"
-    study.write_text(json.dumps(_study(tmp_path)))
-    job = _workflow(study, is_main_process=False)
-    _begun(tmp_path, monkeypatch, rules_of(job))
-    rules.write_text("# A comment.\nrule one:\n")
-    open_study(job, {})
-    rules.write_text("rule one:\n    threads: 2\n")
-    with pytest.raises(SystemExit) as end:
-        open_study(job, {})
-    assert end.value.code == 2
-    assert "scoring.smk: edited while the run is going" in capsys.readouterr().err
-    open_study(_workflow(study), {})  # a new run
-
-
-def _begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rules: dict[str, str]) -> None:
+def _begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that has begun, with this process as one of its jobs."""
     run = tmp_path / "runs" / "begun.json"
-    RunNote(study="mixed", log=None, cores=None, done={}, jobs=[], code={}, rules=rules).write(run)
+    RunNote(study="mixed", log=None, cores=None, done={}, jobs=[], code={}).write(run)
     study_of(run).write_text(json.dumps(_study(tmp_path, title="as it was")))
     for name in ("PHRASEMT_MIRROR", "PHRASEMT_CACHE"):
         monkeypatch.setenv(name, "anywhere")
