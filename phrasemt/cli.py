@@ -32,8 +32,7 @@ from phrasemt.runs.notes import QUIET, noted, stage_note
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage
 from phrasemt.verbs import GROUPS, VERBS
-from phrasemt.verbs._numbers import in_range
-from phrasemt.verbs._output import Output, refuse_inputs
+from phrasemt.verbs._arguments import Output, in_range, refuse_inputs
 from phrasemt.workflow.cache import entry_of
 from phrasemt.workflow.code import code_digest
 

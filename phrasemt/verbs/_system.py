@@ -11,8 +11,7 @@ from typing import Any
 from phrasemt.errors import PhrasemtError
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
-from phrasemt.verbs._numbers import cores, in_range
-from phrasemt.verbs._study import DEFAULT_STUDY, choose
+from phrasemt.verbs._arguments import DEFAULT_STUDY, choose, cores, in_range
 from phrasemt.workflow.model_folder import read_model_folder
 from phrasemt.workflow.trained_system import TrainedSystem
 

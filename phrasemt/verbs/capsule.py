@@ -10,8 +10,7 @@ from phrasemt.errors import DamagedFileError
 from phrasemt.report.capsule import CapsuleManifest, check_capsule, opened_capsule, other_versions, write_capsule
 from phrasemt.runs.units import size
 from phrasemt.study.reading import load_study
-from phrasemt.verbs._output import Output
-from phrasemt.verbs._study import add_study
+from phrasemt.verbs._arguments import Output, add_study
 
 _MOST_NAMED = 20  # differences of a file
 _MEANING = {

@@ -10,7 +10,7 @@ from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.models.cost import POSITIONS, cost_of
 from phrasemt.study.schema import Study
 from phrasemt.symbols import SPECIAL_TOKENS
-from phrasemt.verbs._study import add_dataset, add_study, chosen_dataset
+from phrasemt.verbs._arguments import add_dataset, add_study, chosen_dataset
 from phrasemt.verbs._system import chosen_system
 from phrasemt.workflow.paths import Paths
 

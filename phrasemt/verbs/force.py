@@ -11,9 +11,9 @@ from typing import Any
 from phrasemt.decoding.translator import Translator
 from phrasemt.files.attention import ForcedSentence, write_forced
 from phrasemt.machine.gpus import lease
-from phrasemt.verbs._output import Output
+from phrasemt.verbs._arguments import Output
+from phrasemt.verbs._scores import read_columns
 from phrasemt.verbs._system import add_cores, add_system, system_files
-from phrasemt.verbs._texts import read_columns
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -17,7 +17,7 @@ from phrasemt.files.lines import write_text
 from phrasemt.stages.corpus import CleanPairs
 from phrasemt.study.datasets import CleaningFilters
 from phrasemt.study.languages import common_code, problem_of_language
-from phrasemt.verbs._output import Output
+from phrasemt.verbs._arguments import Output
 
 log = logging.getLogger("phrasemt.init")
 

@@ -17,9 +17,8 @@ from phrasemt.runs.text_table import table
 from phrasemt.runs.units import size
 from phrasemt.stages.training import TrainModel
 from phrasemt.study.reading import load_study
-from phrasemt.verbs._numbers import in_range
+from phrasemt.verbs._arguments import add_profile, add_study, in_range
 from phrasemt.verbs._rates import GPUS, MEASURED, target_tokens
-from phrasemt.verbs._study import add_profile, add_study
 from phrasemt.workflow.check import precision_of_old_gpus
 from phrasemt.workflow.paths import Paths
 

@@ -10,10 +10,7 @@ from phrasemt.files.lines import read_lines
 from phrasemt.runs.text_table import table
 from phrasemt.scoring.ratings import KEY, SCALES, RatedText, score_sheets, write_sheets
 from phrasemt.study.reading import load_study
-from phrasemt.study.schema import Study
-from phrasemt.verbs._numbers import in_range
-from phrasemt.verbs._output import Output
-from phrasemt.verbs._study import choose
+from phrasemt.verbs._arguments import Output, choose, in_range
 from phrasemt.verbs._system import add_study_option
 from phrasemt.workflow.paths import Paths
 
@@ -34,7 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--test-sets", nargs="+", metavar="NAME", help="sentences are drawn from these (default: all, without dev)"
     )
     seed, sentences, raters = in_range(int, 0), in_range(int, 1), in_range(int, 1, 1000)
-    make.add_argument("--seed", type=seed, metavar="N", help="seed of the trainings (default: the first of the study)")
     make.add_argument(
         "--sentences", type=sentences, default=100, metavar="N", help="drawn at random (default: %(default)s)"
     )
@@ -69,7 +65,7 @@ def _make(options: argparse.Namespace) -> None:
         sources, references = sides(test_set)
         translations = {
             system: _lines(
-                Path(paths.translated_text.at(system=system, seed=_seed(study, system, options), split=test_set))
+                Path(paths.translated_text.at(system=system, seed=study.seeds_of(system)[0], split=test_set))
             )
             for system in dict.fromkeys(systems)
         }
@@ -78,15 +74,9 @@ def _make(options: argparse.Namespace) -> None:
     print(f"{options.folder}: {options.raters} sheets of {items} items; {KEY} stays with you")
 
 
-def _seed(study: Study, system: str, options: argparse.Namespace) -> int:
-    """The seed of a row; a row with one translation for all seeds has its own."""
-    seeds = study.seeds_of(system)
-    return seeds[0] if options.seed is None or len(seeds) == 1 else int(options.seed)
-
-
 def _lines(path: Path) -> list[str]:
     if not path.is_file():
-        raise PhrasemtError("no such file", where=path, next_step="run the study, or choose another --seed")
+        raise PhrasemtError("no such file", where=path, next_step="run the study")
     return list(read_lines(path))
 
 

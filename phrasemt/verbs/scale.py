@@ -11,8 +11,7 @@ from phrasemt.files.lines import write_text
 from phrasemt.files.yaml import format_yaml, parse_yaml
 from phrasemt.study.reading import load_study
 from phrasemt.study.scaling import REHEARSAL, SIZES, rehearsal, scaled
-from phrasemt.verbs._output import Output
-from phrasemt.verbs._study import add_study
+from phrasemt.verbs._arguments import Output, add_study
 
 log = logging.getLogger("phrasemt.scale")
 

@@ -18,13 +18,13 @@ from phrasemt.files.identity import one_file
 from phrasemt.files.prepared import check_prepared_alike
 from phrasemt.scoring.bleu import Sides, check_side, score_texts, warn_of_leftovers
 from phrasemt.scoring.significance import compare_scores
+from phrasemt.study.datasets import ReferenceLength
 from phrasemt.study.evaluation import SEED
 from phrasemt.study.languages import problem_of_language
 from phrasemt.study.reading import load_study
 from phrasemt.study.tokenization import Tokenizer
-from phrasemt.verbs._differences import ScoreRow, add_samples, score_table
-from phrasemt.verbs._study import choose
-from phrasemt.verbs._texts import read_columns
+from phrasemt.verbs._arguments import choose
+from phrasemt.verbs._scores import ScoreRow, add_samples, read_columns, score_table
 
 log = logging.getLogger("phrasemt.score")
 
@@ -46,10 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dataset", metavar="NAME", help="data set of the study (default: the first)")
     parser.add_argument("--tokenised", action="store_true", help="the translations are tokens and not raw text")
     parser.add_argument("--tokenised-references", action="store_true", help="the references are tokens")
-    parser.add_argument("--aggressive-dash", action="store_true", help="with --language: Moses' option -a")
-    parser.add_argument(
-        "--shortest", action="store_true", help="length of the shortest reference, for scores on tokens (mteval-v11b)"
-    )
     add_samples(parser)
     parser.add_argument("--json", action="store_true", help="print JSON, with the counts of BLEU")
 
@@ -65,8 +61,8 @@ def run(options: argparse.Namespace) -> None:
     given = [(path, path) for path in (*options.files, *options.references)]
     for first, second in one_file(given):
         raise PhrasemtError("the same file twice", where=first, found=second, next_step="give another file")
-    tokenizer, shortest = _convention(options)
-    scores = {str(path): _score(path, tokenizer, shortest, options) for path in options.files}
+    tokenizer, reference_length = _convention(options)
+    scores = {str(path): _score(path, tokenizer, reference_length, options) for path in options.files}
     comparison: Mapping[str, MetricComparison] = {}
     if len(scores) == 2:
         first, second = scores.values()
@@ -75,25 +71,23 @@ def run(options: argparse.Namespace) -> None:
     sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 
-def _convention(options: argparse.Namespace) -> tuple[Tokenizer, bool]:
-    """The tokeniser, and whether the shortest reference counts. Raises PhrasemtError for options without effect."""
+def _convention(options: argparse.Namespace) -> tuple[Tokenizer, ReferenceLength]:
+    """The tokeniser, and which reference's length counts. Raises PhrasemtError for options without effect."""
     if options.study is None:
         if options.dataset is not None:
             raise PhrasemtError("a data set belongs to a study", where="--dataset", next_step="give --study, too")
         if problem := problem_of_language(options.language):
             raise PhrasemtError(problem, where="--language")
         try:
-            return Tokenizer.for_language(options.language, aggressive_dash=options.aggressive_dash), options.shortest
+            return Tokenizer.for_language(options.language), "closest"
         except ValueError as error:
             raise PhrasemtError(str(error), where="--language", next_step="name a study with --study") from None
-    if options.aggressive_dash:
-        raise PhrasemtError("the study says how tokens are made", where="--aggressive-dash", next_step="leave it out")
     study = load_study(options.study)
     dataset = study.datasets[choose("dataset", options.dataset, list(study.datasets))]
-    return dataset.tokenizer("target"), options.shortest or dataset.reference_length == "shortest"
+    return dataset.tokenizer("target"), dataset.reference_length
 
 
-def _score(path: Path, tokenizer: Tokenizer, shortest: bool, options: argparse.Namespace) -> Scores:
+def _score(path: Path, tokenizer: Tokenizer, reference_length: ReferenceLength, options: argparse.Namespace) -> Scores:
     translated, *references = read_columns(path, *options.references)
     of_translation = both_forms(tokenizer, tokenised=options.tokenised)
     of_reference = both_forms(tokenizer, tokenised=options.tokenised_references)
@@ -117,7 +111,7 @@ def _score(path: Path, tokenizer: Tokenizer, shortest: bool, options: argparse.N
         digests={"tokens": digests, "text": digests},
         tokens_made_by={} if options.tokenised_references else _versions(),
     )
-    return score_texts(sides, tokenizer, "shortest" if shortest else "closest")
+    return score_texts(sides, tokenizer, reference_length)
 
 
 def _versions() -> dict[str, str]:

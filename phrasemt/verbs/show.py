@@ -10,8 +10,7 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines, write_text
 from phrasemt.report.figures import svg_file
 from phrasemt.report.page import drawings_in
-from phrasemt.verbs._output import Output
-from phrasemt.verbs._study import FILE_OR_NAME, add_study, study_name
+from phrasemt.verbs._arguments import FILE_OR_NAME, Output, add_study, study_name
 from phrasemt.workflow.paths import Paths
 
 

@@ -20,8 +20,7 @@ from phrasemt.runs.units import size
 from phrasemt.syntax.store.archive import export_annotations, import_annotations
 from phrasemt.syntax.store.store import AnnotationStore
 from phrasemt.syntax.store.upkeep import clean, remove
-from phrasemt.verbs._numbers import in_range
-from phrasemt.verbs._output import Output
+from phrasemt.verbs._arguments import Output, in_range
 from phrasemt.workflow import cache as artefacts
 from phrasemt.workflow.cache import CACHE
 

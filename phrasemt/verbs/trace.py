@@ -27,8 +27,7 @@ from phrasemt.study.schema import Study
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.store.annotations import Annotations
 from phrasemt.syntax.trees import Tree, parse_tree
-from phrasemt.verbs._numbers import in_range
-from phrasemt.verbs._study import add_dataset, add_study, choose, chosen_dataset, name_behind_study
+from phrasemt.verbs._arguments import add_dataset, add_study, choose, chosen_dataset, in_range, name_behind_study
 from phrasemt.workflow.paths import Paths
 
 _ROW = re.compile(r"[0-9]{1,18}")

@@ -25,8 +25,7 @@ from phrasemt.files.yaml import parse_yaml
 from phrasemt.machine.gpus import lease
 from phrasemt.study.schema import MOST_HYPOTHESES, Decoding
 from phrasemt.symbols import LONGEST_SENTENCE
-from phrasemt.verbs._numbers import in_range
-from phrasemt.verbs._output import Output
+from phrasemt.verbs._arguments import Output, in_range
 from phrasemt.verbs._system import add_cores, add_system, system_files
 from phrasemt.workflow.trained_system import TrainedSystem
 
@@ -54,9 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_system(parser)
     parser.add_argument("--output", type=Output, metavar="FILE", help="where to write (default: standard output)")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--scores", action="store_true", help="write the score and a tab in front of each translation")
-    form.add_argument("--json", action="store_true", help="write one JSON object per line")
+    parser.add_argument("--json", action="store_true", help="write one JSON object per line")
     parser.add_argument(
         "--n-best",
         type=in_range(int, 1, MOST_HYPOTHESES),
@@ -138,7 +135,7 @@ def _made_of(system: TrainedSystem, decoding: Decoding, options: argparse.Namesp
         "settings": system.settings.model_dump(mode="json"),
         "files": {role: digest_file(path) for role, path in system.files.items()},
         "decoding": decoding.model_dump(mode="json"),
-        "form": {name: getattr(options, name) for name in ("scores", "json", "n_best")},
+        "form": {name: getattr(options, name) for name in ("json", "n_best")},
     }
 
 
@@ -165,7 +162,7 @@ def _written(translations: Sequence[Translation], lines: Sequence[str], first: i
         elif options.n_best:
             written += [f"{number} ||| {one.text} ||| {one.score:.6f}" for one in translation.candidates]
         else:
-            written.append(f"{best.score:.6f}\t{best.text}" if options.scores else best.text)
+            written.append(best.text)
     return "".join(f"{line}\n" for line in written)
 
 

@@ -21,7 +21,7 @@ import phrasemt
 from phrasemt import verbs
 from phrasemt.cli import main
 from phrasemt.verbs import check, describe, plan, show, status, trace
-from phrasemt.verbs._output import Output
+from phrasemt.verbs._arguments import Output
 
 ABOUT_A_STUDY = [
     (describe, ["--system", "max"], {"system": "max"}),

@@ -22,7 +22,7 @@ from phrasemt.study.compared import compared_figures
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.symbols import SPECIAL_TOKENS
-from phrasemt.verbs._known import _size
+from phrasemt.verbs.papers import _size
 from phrasemt.workflow.paths import Paths
 
 EN_DE = ["europarl-v7", "commoncrawl", "news-commentary-v9"]

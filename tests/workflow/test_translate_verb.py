@@ -75,7 +75,6 @@ def test_every_form_of_output_has_a_line_for_a_line(study: Workplace, tmp_path: 
         for one in objects
         for candidate in one["n_best"]
     ]
-    assert printed("--scores") == [f"{one['score']:.6f}\t{one['translation']}" for one in objects]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,175 @@
+"""Arguments that several commands share: the study, choices by name, numbers in a range, and outputs.
+
+None of the outputs of a command may replace what the command reads, or what a study is made of. An argument that names
+an output has the type `Output`; all other paths of a command line are inputs. The command line calls `refuse_inputs`
+before the command begins, so no command can forget it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import math
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path, PosixPath
+from typing import Any
+
+from phrasemt.artefacts.sidecar import sidecar_path
+from phrasemt.errors import PhrasemtError, did_you_mean
+from phrasemt.files.continued import parts_of
+from phrasemt.stages import STAGES
+from phrasemt.study.reading import load_study
+from phrasemt.study.schema import Study
+
+DEFAULT_STUDY = Path("config.yaml")
+FILE_OR_NAME = "study file, or name of a study in results/"
+_LONGEST = 40  # characters of a wrong argument in a message
+
+
+def add_study(parser: Any, what: str = "study file") -> None:
+    """Add STUDY, the first argument of every verb about a study, which is also the option --study of all verbs."""
+    parser.add_argument(
+        "study",
+        nargs="?",
+        type=Path,
+        action=_Given,
+        default=DEFAULT_STUDY,
+        metavar="STUDY",
+        help=f"{what} (default: %(default)s)",
+    )
+    parser.add_argument("--study", type=Path, default=argparse.SUPPRESS, metavar="STUDY", help="the same, as an option")
+
+
+class _Given(argparse.Action):
+    """Stores an argument that is given. Without it, argparse would store the default over the option's value."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        if values is not self.default:
+            setattr(namespace, self.dest, values)
+
+
+def add_dataset(parser: Any) -> None:
+    """Add the option --dataset."""
+    parser.add_argument("--dataset", metavar="NAME", help="data set of the study (default: the first)")
+
+
+def add_profile(parser: Any) -> None:
+    """Add the option --profile, for verbs that ask Snakemake."""
+    parser.add_argument(
+        "--profile", default="profiles/local", metavar="FOLDER", help="profile of Snakemake (default: %(default)s)"
+    )
+
+
+def name_behind_study(what: str) -> Callable[[str], str]:
+    """Return the type of an argument behind STUDY. A study alone would be taken for it, because STUDY may be left out.
+
+    what: the argument, as the help shows it.
+    """
+
+    def read(text: str) -> str:
+        if Path(text).suffix in (".yaml", ".yml"):
+            raise argparse.ArgumentTypeError(f"{text} is a study; {what} behind it is missing")
+        return text
+
+    return read
+
+
+def study_name(study: Path) -> str:
+    """Return the name of a study. study: its file, whose name has a suffix, or its name."""
+    return load_study(study).study if study.suffix else str(study)
+
+
+def chosen_dataset(options: argparse.Namespace) -> tuple[Study, str]:
+    """Return the study and the name of a data set in it. Raises PhrasemtError when one of them does not exist."""
+    study = load_study(options.study)
+    return study, choose("dataset", options.dataset, list(study.datasets))
+
+
+def choose(kind: str, wanted: str | None, known: list[str]) -> str:
+    """Return `wanted`, or the first known name for None. Raises PhrasemtError for an unknown name."""
+    if wanted is not None and wanted not in known:
+        near = did_you_mean(wanted, known)
+        raise PhrasemtError(f"no such {kind}", where=wanted, expected=f"one of {', '.join(known)}{near}")
+    return wanted or known[0]
+
+
+def in_range(
+    kind: type[int] | type[float], low: float, high: float = math.inf, *, because: str = ""
+) -> Callable[[str], float]:
+    """Return a function for `add_argument(type=...)`, which reads a finite number from `low` to `high`.
+
+    because: the reason for the highest number, for the message.
+    """
+
+    def read(text: str) -> float:
+        try:
+            found = kind(text)
+        except ValueError:
+            found = math.nan
+        if not low <= found <= high or found == math.inf:
+            what = "whole number" if kind is int else "number"
+            limit = "" if math.isinf(high) else f" to {high:.10g}"
+            reason = f", {because}" if because else ""
+            given = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+            raise argparse.ArgumentTypeError(f"expected a {what} from {low:.10g}{limit}{reason}, found {given!r}")
+        return found
+
+    return read
+
+
+def cores() -> Callable[[str], float]:
+    """Return the function for `--cores`: each core is a process or a thread, so more than there are help nobody."""
+    return in_range(int, 1, len(os.sched_getaffinity(0)), because="the cores that this process may use")
+
+
+class Output(PosixPath):
+    """A file that a command writes."""
+
+
+def refuse_inputs(options: argparse.Namespace) -> None:
+    """Raise PhrasemtError if a file that a command would write is there and must not be replaced.
+
+    It must not when the command reads it, under whatever name or link; and no verb replaces a file that a stage wrote,
+    or that the study of its command line names.
+    """
+    values = [one for value in vars(options).values() for one in (value if isinstance(value, list) else [value])]
+    outputs = [name for path in values if isinstance(path, Output) for name in (path, *parts_of(path))]
+    outputs = [path for path in outputs if path.is_file()]
+    inputs = [path for path in values if isinstance(path, Path) and not isinstance(path, Output)]
+    for output in outputs:
+        if any(_is_in(output, path) for path in inputs) or _is_standard_input(output):
+            what = "the output would replace what is read"
+        elif options.verb not in STAGES and sidecar_path(output).is_file():
+            what = "the output would replace a file that a stage of a study wrote"
+        elif options.verb not in STAGES and any(_is_in(output, path) for path in _named(inputs)):
+            what = "the output would replace a file that the study names"
+        else:
+            continue
+        raise PhrasemtError(what, where=output, next_step="name another output")
+
+
+def _is_in(output: Path, place: Path) -> bool:
+    """Whether an output is this file, or lies in this folder."""
+    if place.is_file():
+        return output.samefile(place)
+    return place.is_dir() and output.resolve().is_relative_to(place.resolve())
+
+
+def _is_standard_input(output: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(0), output.stat())
+    except OSError:  # closed
+        return False
+
+
+def _named(inputs: list[Path]) -> Iterator[Path]:
+    """The files and folders that the studies among the inputs name."""
+    from phrasemt.runs.garbage import named_paths  # imports libraries, and few outputs are there already
+
+    for path in inputs:
+        if path.suffix == ".yaml" and path.is_file():
+            with contextlib.suppress(PhrasemtError):  # the command itself says what is wrong with it
+                yield from named_paths(load_study(path))

@@ -1,0 +1,129 @@
+"""Texts, results and tables of scores, as `compare`, `papers`, `score` and `force` read and print them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self, TypeVar
+
+from phrasemt.artefacts.artefact import JsonFile
+from phrasemt.artefacts.scores import MetricComparison, SystemScores
+from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
+from phrasemt.errors import DataError
+from phrasemt.files.lines import read_parallel
+from phrasemt.report.page import TextTable
+from phrasemt.runs.text_table import table
+from phrasemt.scoring.gains import PairedTest
+from phrasemt.scoring.significance import p_text
+from phrasemt.study.evaluation import MOST_SAMPLES, SAMPLES
+from phrasemt.study.schema import Study
+from phrasemt.verbs._arguments import in_range
+from phrasemt.workflow.paths import Paths
+
+_Kind = TypeVar("_Kind", bound=JsonFile)
+_NUMBERS = ("score", "difference", "p", "p (bootstrap)", "p (swaps)")
+
+
+def read_columns(*paths: Path) -> list[list[str]]:
+    """Return the lines of each of some parallel texts.
+
+    Raises DataError for texts without a line, and the errors of `read_parallel`.
+    """
+    rows = list(read_parallel(*paths))
+    if not rows:
+        raise DataError("no lines", where=paths[0], next_step="give a file with at least one sentence")
+    return [list(side) for side in zip(*rows, strict=True)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """Files of the systems of a study. source: tokens of its test sets."""
+
+    scores: list[SystemScores]
+    attention: list[AttentionAnalysis]
+    contrasts: list[ContrastAccuracy]
+    source: list[Path]
+
+    @classmethod
+    def of(cls, study: Study, datasets: Iterable[str]) -> Self:
+        """Read the files about some data sets. Those of systems and seeds that the study lacks now are left out."""
+        found = cls(scores=[], attention=[], contrasts=[], source=[])
+        trainings = [{"system": system, "seed": seed} for system in study.systems for seed in study.seeds_of(system)]
+        for name in datasets:
+            dataset, paths = study.datasets[name], Paths.of(study, name)
+            language = dataset.languages[0]
+            sources = [Path(paths.tokens.at(split=test_set, language=language)) for test_set in dataset.test_sets]
+            found.source.extend(path for path in sources if path.exists())
+            for one in trainings:
+                found.scores.extend(_read(SystemScores, [paths.system_scores.at(**one)]))
+                analyses = [paths.attention_analysis.at(split=test_set, **one) for test_set in dataset.test_sets]
+                found.attention.extend(_read(AttentionAnalysis, analyses))
+                contrasts = [paths.of_kind(ContrastAccuracy).at(split=split, **one) for split in dataset.contrastive]
+                found.contrasts.extend(_read(ContrastAccuracy, contrasts))
+        return found
+
+
+def paired_test(study: Study) -> PairedTest:
+    """The test of a study's report."""
+    comparison = study.comparison
+    return PairedTest(
+        samples=comparison.samples, seed=comparison.seed, repeated=study.repeated, unseeded=study.unseeded
+    )
+
+
+def _read(kind: type[_Kind], paths: Iterable[str]) -> Iterator[_Kind]:
+    return (kind.read(path) for path in map(Path, paths) if path.exists())
+
+
+def add_samples(parser: argparse.ArgumentParser) -> None:
+    """Add --samples, the number of samples of the tests."""
+    parser.add_argument(
+        "--samples",
+        type=in_range(int, 1, MOST_SAMPLES),
+        default=SAMPLES,
+        metavar="N",
+        help="samples of the tests (default: %(default)s)",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreRow:
+    """The score of a system in a metric. tested: its difference to the first system; None for the first one."""
+
+    metric: str
+    system: str
+    score: float
+    seeds: str = ""
+    tested: MetricComparison | None = None
+
+
+def score_table(rows: Iterable[ScoreRow]) -> Iterator[str]:
+    """Yield the lines of the table.
+
+    Column p is of sentences and trainings. Where nobody knows how much trainings differ, p of both tests of sentences
+    stand in place of it.
+    """
+    headings = ("metric", "system", "seeds", *_NUMBERS[:2], "95 % interval", *_NUMBERS[2:])
+    lines = [(one.metric, one.system, one.seeds, f"{one.score:.2f}", *_tested(one.tested)) for one in rows]
+    yield from table([headings, *lines], right_aligned=_NUMBERS)
+
+
+def _tested(found: MetricComparison | None) -> Iterator[str]:
+    if found is None:
+        yield from [""] * 5
+        return
+    shown, p_values = found.shown, found.p_values
+    yield f"{shown.value:+.2f}"
+    yield f"{shown.low:+.2f} to {shown.high:+.2f}"
+    tested = p_values.over_seeds is not None
+    of_sentences = [None, None] if tested else [p_values.two_sided, p_values.randomization]
+    yield from ("" if p is None else p_text(p) for p in (p_values.over_seeds, *of_sentences))
+
+
+def gain_lines(gains: Iterable[TextTable]) -> Iterator[str]:
+    """Yield tables of gains (phrasemt/report/sections/gains.py) with a line for each group."""
+    for one in gains:
+        yield f"\n{one.caption}"
+        yield from table(list(zip(one.headings, *one.rows, strict=True)))
