@@ -41,11 +41,11 @@ class GivenTrees(Artefact, pattern=of_study("annotators/{annotator}/trees.arrow"
 
 
 class Parses(Artefact, pattern=of_dataset("parses/{annotator}/{split}.{job}.arrow")):
-    """Parses of the sentences of a split, one file for each job (phrasemt/syntax/store/annotations.py)."""
+    """Parses of the sentences of a split, one file for each job (phrasemt/syntax/annotations.py)."""
 
 
 class Tags(Artefact, pattern=of_dataset("tags/{annotator}/{split}.{job}.arrow")):
-    """Chunk tags of the sentences of a split, one file for each job (phrasemt/syntax/store/annotations.py)."""
+    """Chunk tags of the sentences of a split, one file for each job (phrasemt/syntax/annotations.py)."""
 
 
 class ParseStore(Artefact, pattern=Pattern("{cache}")):

@@ -30,9 +30,9 @@ from phrasemt.nn.device import choose_device
 from phrasemt.stages.syntax import ExtractPhrases
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import LONGEST_SENTENCE
+from phrasemt.syntax.annotations import write_annotations
 from phrasemt.syntax.phrases.extract import extract_phrases
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
-from phrasemt.syntax.store.annotations import write_annotations
 from phrasemt.text.subwords import join_subwords, subword_cutter
 from phrasemt.text.tokenize import line_detokenizer, line_tokenizer
 from phrasemt.workflow.trained_system import TrainedSystem

@@ -24,9 +24,9 @@ from phrasemt.errors import DamagedFileError, DataError, check_equal
 from phrasemt.files.parallel import batched, map_in_order
 from phrasemt.machine.gpus import torch_has_gpu
 from phrasemt.stages.syntax import AnnotateSentences
+from phrasemt.syntax.annotations import Annotation, write_sorted_annotations
 from phrasemt.syntax.sentences import BUCKETS, Keys, Sentences, key_array, key_bytes
-from phrasemt.syntax.store.annotations import Annotation, write_sorted_annotations
-from phrasemt.syntax.store.store import AnnotationStore
+from phrasemt.syntax.store import AnnotationStore
 
 if TYPE_CHECKING:
     from phrasemt.syntax.given_trees import TreeAnnotator

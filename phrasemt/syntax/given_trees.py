@@ -20,8 +20,8 @@ from phrasemt.artefacts.syntax import GivenTrees
 from phrasemt.errors import DataError
 from phrasemt.stages.syntax import CollectTrees
 from phrasemt.symbols import unescape
+from phrasemt.syntax.annotations import Annotation, Annotations, write_sorted_annotations
 from phrasemt.syntax.sentences import BUCKETS, KEY_BYTES, Keys, key_array, sentence_key
-from phrasemt.syntax.store.annotations import Annotation, Annotations, write_sorted_annotations
 from phrasemt.syntax.trees import read_treebank, tree_text, words
 
 log = logging.getLogger("phrasemt.collect_trees")

@@ -24,8 +24,8 @@ from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.files.lines import count_lines, read_lines
 from phrasemt.stages import STAGES
 from phrasemt.study.schema import Study
+from phrasemt.syntax.annotations import Annotations
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
-from phrasemt.syntax.store.annotations import Annotations
 from phrasemt.syntax.trees import Tree, parse_tree
 from phrasemt.verbs._arguments import add_dataset, add_study, choose, chosen_dataset, in_range, name_behind_study
 from phrasemt.workflow.paths import Paths

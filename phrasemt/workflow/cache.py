@@ -6,10 +6,10 @@
 The key is a digest of what decides the outputs: of what their sidecars say, with the names of files but without the
 folders that they lie in. Of a file that is fetched it is the registered checksum and nothing else.
 
-Files never change, and are compared with their names whenever they are copied; an entry carries its own digest. So any
-number of users share a cache without locks, on one machine or on a shared file system, and what is damaged is set
-aside and made again. An entry is written after its files, and one whose files are gone counts as none. Results are
-copies, so that no cleaning takes one away. A cache that cannot be used is told in one line, and ends no stage.
+Entries and files are blobs (phrasemt/files/blobs.py); a damaged one is made again. Files are compared with their names
+whenever they are copied, and an entry holds its own digest. An entry is written after its files, and one whose files
+are gone counts as none. Results are copies, so that no cleaning takes one away. A cache that cannot be used costs one
+warning, and ends no stage.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from phrasemt.artefacts.sidecar import Origin
+from phrasemt.files.blobs import Blobs, Cleaning, is_abandoned
 from phrasemt.files.digests import digest_bytes, digest_file
-from phrasemt.files.shared import SECONDS_UNTIL_ABANDONED, Removals, new_file, set_aside
 from phrasemt.stages.stage import Stage
 
 log = logging.getLogger("phrasemt.workflow.cache")
@@ -37,7 +37,12 @@ log = logging.getLogger("phrasemt.workflow.cache")
 CACHE = "PHRASEMT_CACHE"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
-Files = dict[str, tuple[str, int]]  # of an entry, by role: sha256 and bytes
+
+class Record(NamedTuple):
+    """What an entry holds. files: sha256 and bytes, by role; used: time of the last use, in seconds since 1970."""
+
+    files: dict[str, tuple[str, int]]
+    used: float
 
 
 def entry_of(origin: Origin, stage: Stage, outputs: Mapping[str, Path]) -> Entry | None:
@@ -80,6 +85,9 @@ class Entry:
     deciding: Mapping[str, Any]
     usable: bool = field(default=True, init=False)
 
+    def __post_init__(self) -> None:
+        self._blobs = blobs_of(self.cache)
+
     @property
     def path(self) -> Path:
         return self.cache / "stages" / self.stage / f"{_digest(self.deciding)}.json"
@@ -103,16 +111,16 @@ class Entry:
         return digests
 
     def _copy(self, outputs: Mapping[str, Path]) -> dict[str, str] | None:
-        files = _read(self.path)
-        if files is None or files.keys() != outputs.keys():
+        record = self._blobs.load(self.path, _read)
+        if record is None or record.files.keys() != outputs.keys():
             return None
-        for role, (digest, _) in files.items():
+        for role, (digest, _) in record.files.items():
             copied = _file(self.cache, digest)
             _copy_file(copied, outputs[role])
             if digest_file(outputs[role]) != digest:
-                _check_file(copied)
+                self._blobs.load(copied, _checked)
                 return None
-        return {role: digest for role, (digest, _) in files.items()}
+        return {role: digest for role, (digest, _) in record.files.items()}
 
     def put(self, outputs: Mapping[str, Path], digests: Mapping[str, str]) -> None:
         """Keeps files of these sha256 for others; when another one was faster, theirs stay."""
@@ -127,7 +135,7 @@ class Entry:
                 "made_of": self.deciding,
                 "files": {role: [digests[role], path.stat().st_size] for role, path in outputs.items()},
             }
-            with new_file(self.path, self.cache) as unfinished:
+            with self._blobs.new(self.path) as unfinished:
                 text = json.dumps({**content, "digest": _digest(content)}, indent=1, sort_keys=True)
                 unfinished.write_text(f"{text}\n", encoding="utf-8")
         except OSError as error:
@@ -138,24 +146,22 @@ class Entry:
         log.warning("warning: the cache cannot be used (%s); %s goes on without it", error, self.stage)
 
     def _is_kept(self) -> bool:
-        with suppress(FileNotFoundError):
-            files = _read(self.path)
-            return files is not None and all(_is_there(self.cache, *file) for file in files.values())
-        return False
+        record = self._blobs.load(self.path, _read)
+        return record is not None and _is_whole(self.cache, record)
 
     def _put_file(self, path: Path, digest: str) -> None:
         if _is_there(self.cache, digest, path.stat().st_size):
             with suppress(OSError):  # for `clean`, which leaves young files to the entries that are still to come
                 os.utime(_file(self.cache, digest))
             return
-        with new_file(_file(self.cache, digest), self.cache) as unfinished:
+        with self._blobs.new(_file(self.cache, digest)) as unfinished:
             _copy_file(path, unfinished)
             if digest_file(unfinished) != digest:
                 raise OSError(f"{path} changed while it was copied")
 
 
 @dataclass(frozen=True)
-class Kept:
+class Contents:
     """What a cache holds of a stage: entries, bytes of their files, when one was used last (seconds since 1970)."""
 
     entries: int
@@ -164,94 +170,81 @@ class Kept:
 
 
 @dataclass
-class Cleaning(Removals):
-    """What `clean` removed: entries, files and their bytes. young: files of no entry that stay for a day."""
+class CacheCleaning(Cleaning):
+    """What `clean` removed. entries: how many; blobs: files without an entry. young: those that stay for a day."""
 
     entries: int = 0
-    files: int = 0
-    bytes: int = 0
     young: int = 0
 
 
-def contents(cache: Path) -> dict[str, Kept]:
+def blobs_of(cache: Path) -> Blobs:
+    """The blobs of a cache."""
+    return Blobs(cache, effect="it is made again")
+
+
+def contents(cache: Path) -> dict[str, Contents]:
     """What a cache holds, by stage."""
-    found: dict[str, Kept] = {}
-    for path, read in _entries(cache):
-        if read is None:
-            continue
-        files, used = read
-        one = found.get(path.parent.name, Kept(0, 0, 0))
-        size = sum(size for _, size in files.values())
-        found[path.parent.name] = Kept(one.entries + 1, one.bytes + size, max(one.used, used))
+    found: dict[str, Contents] = {}
+    for path, record in blobs_of(cache).load_all(_entries(cache), _read):
+        one = found.get(path.parent.name, Contents(0, 0, 0))
+        size = sum(size for _, size in record.files.values())
+        found[path.parent.name] = Contents(one.entries + 1, one.bytes + size, max(one.used, record.used))
     return found
 
 
 def verify(cache: Path) -> tuple[int, list[Path]]:
-    """Reads all entries and files: how many files are whole, and what is not: damaged, and set aside, or unreadable."""
-    bad = [path for path, read in _entries(cache) if read is None]
-    files = _files(cache)
-    bad_files = [path for path in files if not _check_file(path)]
-    return len(files) - len(bad_files), bad + bad_files
+    """Read all entries and files; returns the number of whole files, and the damaged and unreadable blobs."""
+    blobs = blobs_of(cache)
+    list(blobs.load_all(_entries(cache), _read))
+    whole = sum(1 for _ in blobs.load_all(_files(cache), _checked))
+    return whole, blobs.damaged + blobs.unreadable
 
 
-def clean(cache: Path, unused: float = math.inf) -> Cleaning:
-    """Removes what was set aside or left unfinished, files of no entry, and entries not used for so many seconds.
+def clean(cache: Path, unused: float = math.inf) -> CacheCleaning:
+    """Remove leftovers, files without an entry, and entries not used for so many seconds.
 
-    May be called beside running stages: what they look for in vain they make themselves. What only others may read
-    stays, and all files with it, as any of them may belong to that.
+    May be called while stages run: they make what they do not find. If an entry is unreadable, all files stay, because
+    it may need any of them.
     """
-    done = Cleaning()
+    done = CacheCleaning()
+    blobs = blobs_of(cache)
     now = time.time()
     needed: set[str] = set()
     unreadable = False
-    for path, read in _entries(cache):
-        if read is None:
-            unreadable |= path.exists()
-            continue
-        files, used = read
+    for path, record in blobs.load_all(_entries(cache), _read):
         try:
-            whole = all(_is_there(cache, *file) for file in files.values())
+            whole = _is_whole(cache, record)
         except OSError:
             unreadable = True
             continue
-        if (whole and now - used <= unused) or not done.remove(path):
-            needed.update(digest for digest, _ in files.values())
+        if (whole and now - record.used <= unused) or not done.remove(path):
+            needed.update(digest for digest, _ in record.files.values())
         else:
             done.entries += 1
+    unreadable |= bool(blobs.unreadable) or any(path.exists() for path in blobs.damaged)
     for path in [] if unreadable else _files(cache):
         with suppress(FileNotFoundError):
-            status = path.stat()
             if path.name in needed:
                 continue
-            if now - status.st_mtime <= SECONDS_UNTIL_ABANDONED:  # its entry may still be to come
+            if is_abandoned(path):
+                done.remove_blob(path)
+            else:  # its entry may still be to come
                 done.young += 1
-            elif done.remove(path):
-                done.files += 1
-                done.bytes += status.st_size
     for folder in ("stages", "files"):
         done.remove_leftovers(cache / folder)
     return done
 
 
-def _entries(cache: Path) -> Iterator[tuple[Path, tuple[Files, float] | None]]:
-    """All entries: files and the time of their last use; None for one that is damaged, and set aside, or unreadable."""
-    for path in sorted((cache / "stages").glob("*/*.json")):
-        try:
-            files = _read(path)
-            yield path, None if files is None else (files, path.stat().st_mtime)
-        except FileNotFoundError:  # cleaned by somebody meanwhile
-            continue
-        except OSError as error:
-            log.warning("warning: %s cannot be read (%s)", path, error.strerror)
-            yield path, None
+def _entries(cache: Path) -> list[Path]:
+    return sorted((cache / "stages").glob("*/*.json"))
 
 
 def _files(cache: Path) -> list[Path]:
     return [path for path in sorted((cache / "files").glob("??/*")) if _SHA256.fullmatch(path.name)]
 
 
-def _read(path: Path) -> Files | None:
-    """The files of an entry; None when it is damaged, and set aside. Raises OSError, when there is none too."""
+def _read(path: Path) -> Record:
+    """The content of an entry. Raises ValueError, with the reason, for a damaged one."""
     try:
         content = json.loads(path.read_bytes())
         if content.pop("digest") != _digest(content) or _digest(content["made_of"]) != path.stem:
@@ -259,25 +252,20 @@ def _read(path: Path) -> Files | None:
         files = {role: (digest, size) for role, (digest, size) in content["files"].items()}
         if not all(_SHA256.fullmatch(digest) for digest, _ in files.values()):
             raise ValueError("a file without a sha256")
-        return files
-    except (ValueError, KeyError, TypeError, AttributeError) as reason:
-        log.warning("warning: %s is damaged (%s). %s; the stage runs again", path, reason, set_aside(path))
-        return None
+    except (KeyError, TypeError, AttributeError) as reason:
+        raise ValueError(repr(reason)) from None
+    return Record(files, path.stat().st_mtime)
 
 
-def _check_file(path: Path) -> bool:
-    """Whether a file is what its name says, or gone; if not, it is set aside. False for one that is unreadable too."""
-    try:
-        if digest_file(path) != path.name:
-            why = "its content is not what its name says"
-            log.warning("warning: %s is damaged (%s). %s; it is made again", path, why, set_aside(path))
-            return False
-    except FileNotFoundError:
-        return True
-    except OSError as error:
-        log.warning("warning: %s cannot be read (%s)", path, error.strerror)
-        return False
-    return True
+def _checked(path: Path) -> Path:
+    """A file whose content has the digest of its name. Raises ValueError for another one."""
+    if digest_file(path) != path.name:
+        raise ValueError("its content is not what its name says")
+    return path
+
+
+def _is_whole(cache: Path, record: Record) -> bool:
+    return all(_is_there(cache, *file) for file in record.files.values())
 
 
 def _is_there(cache: Path, digest: str, size: int) -> bool:

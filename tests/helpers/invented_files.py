@@ -45,8 +45,8 @@ from phrasemt.stages.stage import Stage
 from phrasemt.stages.syntax import MeasurePhrases
 from phrasemt.study.schema import Study
 from phrasemt.symbols import CHUNK_LABELS, escape
+from phrasemt.syntax.annotations import Annotation, write_annotations
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
-from phrasemt.syntax.store.annotations import Annotation, write_annotations
 from phrasemt.workflow.paths import Paths
 
 WORDS = ["der", "die", "das", "Hund", "Katze", "Haus", "sieht", "kauft", "und", "rote", "alte", "E-Mail", ","]

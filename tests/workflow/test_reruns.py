@@ -256,8 +256,7 @@ CODE_CHANGES: dict[str, set[str]] = {
     "syntax/phrases/segmenters/parse.py": _phrases(),
     "syntax/phrases/segmenters/random.py": set(),  # no such phrases in this study
     "syntax/phrases/statistics.py": {"measure_phrases", "write_report"},
-    "syntax/store/store.py": _annotations(),
-    "syntax/store/upkeep.py": set(),
+    "syntax/store.py": _annotations(),
     "syntax/stanza/training_data.py": {"train_tagger", "train_parser", "train_chunker"} | _annotations(),
     "decoding/translate.py": _translations(*TRANSLATING),
     "decoding/contrasts.py": {f"score_contrasts {name}" for name in TRANSLATING} | {"make_table", "write_report"},

@@ -38,8 +38,8 @@ from phrasemt.report.page import Section, fill, text_beside
 from phrasemt.report.sections.attention import PLACE_NAMES
 from phrasemt.scoring.statistics import CORRECT, REFERENCE_LENGTH, SYSTEM_LENGTH, TOTALS
 from phrasemt.symbols import BOS, EOS, SEPARATOR, SPECIAL_TOKENS, unescape
+from phrasemt.syntax.annotations import Annotations
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
-from phrasemt.syntax.store.annotations import Annotations
 
 # The convention whose statistics give the sentence scores; outputs and references are shown as its tokens.
 METRIC = "bleu_tok"

@@ -26,10 +26,10 @@ from phrasemt.files.columns import Lists
 from phrasemt.files.parallel import map_in_order
 from phrasemt.stages.syntax import ExtractChunks
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL
+from phrasemt.syntax.annotations import Annotations, required
 from phrasemt.syntax.chunks.conll import ChunkScores, chunk_spans, read_conll
 from phrasemt.syntax.chunks.rules import chunk_tags
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
-from phrasemt.syntax.store.annotations import Annotations, required
 from phrasemt.syntax.trees import parse_tree
 from phrasemt.syntax.words import SplitLines, offsets_of_block, split_lines
 

@@ -28,11 +28,11 @@ from phrasemt.files.lines import read_lines
 from phrasemt.files.parallel import map_in_order
 from phrasemt.stages.syntax import ExtractPhrases
 from phrasemt.study.architectures import PhraseSegmentation
+from phrasemt.syntax.annotations import Annotation, Annotations, required
 from phrasemt.syntax.phrases.ngrams import ngram_ends
 from phrasemt.syntax.phrases.segmenters import segmenter
 from phrasemt.syntax.phrases.source_sentence import SourceSentence
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
-from phrasemt.syntax.store.annotations import Annotation, Annotations, required
 from phrasemt.syntax.words import SplitLines, offsets_of_block, split_lines
 
 log = logging.getLogger("phrasemt.extract_phrases")

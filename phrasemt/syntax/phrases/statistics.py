@@ -16,9 +16,9 @@ from phrasemt.errors import MismatchError
 from phrasemt.files.lines import read_parallel_blocks
 from phrasemt.stages.syntax import MeasurePhrases
 from phrasemt.study.architectures import PhraseSegmentation
+from phrasemt.syntax.annotations import Annotations, required
 from phrasemt.syntax.phrases.algorithm_1 import tree_nodes
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
-from phrasemt.syntax.store.annotations import Annotations, required
 from phrasemt.syntax.words import offsets_of_block
 
 log = logging.getLogger("phrasemt.measure_phrases")

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from phrasemt.files.parallel import batched
+from phrasemt.syntax.annotations import Annotation
 from phrasemt.syntax.stanza.batches import Tokens, visible_tokens
 from phrasemt.syntax.stanza.runtime import is_machine_error
-from phrasemt.syntax.store.annotations import Annotation
 
 Item = TypeVar("Item", bound=Sequence[object])
 

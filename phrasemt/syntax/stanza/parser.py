@@ -9,12 +9,12 @@ from typing import Any
 
 from phrasemt.artefacts.card import LONGEST
 from phrasemt.errors import MismatchError
+from phrasemt.syntax.annotations import Annotation
 from phrasemt.syntax.stanza import close_decisions
 from phrasemt.syntax.stanza.annotator import HARMLESS, GaveUpError, StanzaAnnotator
 from phrasemt.syntax.stanza.batches import Tokens, batches_by_length
 from phrasemt.syntax.stanza.runtime import Device, loading, prepare_stanza
 from phrasemt.syntax.stanza.tagger import Tagger
-from phrasemt.syntax.store.annotations import Annotation
 
 # Batch in sentences and in padded tokens; the tokens bound the memory for long sentences.
 _BATCH, _BATCH_TOKENS = 50, 10_000

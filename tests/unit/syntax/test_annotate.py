@@ -19,9 +19,9 @@ from phrasemt.files.lines import write_lines
 from phrasemt.stages.syntax import AnnotateSentences, CollectSentences
 from phrasemt.syntax import annotate
 from phrasemt.syntax.annotate import parse_sentences, tag_sentences
+from phrasemt.syntax.annotations import Annotation, Annotations
 from phrasemt.syntax.sentences import BUCKETS, collect_sentences, parser_tokens, sentence_key
-from phrasemt.syntax.store.annotations import Annotation, Annotations
-from phrasemt.syntax.store.store import AnnotationStore
+from phrasemt.syntax.store import AnnotationStore
 
 
 def expected(tokens: Sequence[str]) -> Annotation:

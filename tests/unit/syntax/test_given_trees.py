@@ -11,9 +11,9 @@ from phrasemt.errors import DataError
 from phrasemt.files.lines import write_lines
 from phrasemt.stages.syntax import AnnotateSentences, CollectSentences, CollectTrees
 from phrasemt.syntax.annotate import parse_sentences
+from phrasemt.syntax.annotations import Annotation, Annotations
 from phrasemt.syntax.given_trees import collect_trees
 from phrasemt.syntax.sentences import collect_sentences, parser_tokens, sentence_key
-from phrasemt.syntax.store.annotations import Annotation, Annotations
 
 TREES = """\
 (ROOT (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))

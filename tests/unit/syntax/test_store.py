@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import errno
-import io
 import json
 import multiprocessing
 import os
 import random
+import shutil
 import subprocess
 import sys
-import tarfile
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,12 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import wait_until
 
-from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.errors import DamagedFileError
+from phrasemt.files.blobs import Cleaning
+from phrasemt.syntax.annotations import Annotation
 from phrasemt.syntax.sentences import BUCKETS, Keys, key_array
-from phrasemt.syntax.store.annotations import Annotation
-from phrasemt.syntax.store.archive import export_annotations, import_annotations
-from phrasemt.syntax.store.store import AnnotationStore, Contents
-from phrasemt.syntax.store.upkeep import StoreCleanup, clean, remove
+from phrasemt.syntax.store import AnnotationStore
 
 CARD = {"format": 1, "kind": "constituency", "fingerprint": "ab" * 16}
 OTHER = {**CARD, "fingerprint": "cd" * 16}
@@ -78,7 +73,7 @@ def test_what_was_added_is_found(added, cleaned, tmp_path_factory):
     for numbers in added:
         add(store, numbered(*numbers))
     if cleaned:
-        clean(store)
+        store.clean()
     everything = numbered(*range(60))
     assert found(store, everything) == numbered(*set().union(*added) - {60})
     assert found(AnnotationStore(store.folder.parents[1], CARD), everything) == found(store, everything)
@@ -122,7 +117,7 @@ def test_the_first_file_by_name_is_believed(tmp_path):
         place.write_bytes(path.read_bytes())
         texts[path.name] = alone.find(0, key_array([key]))[0]
     assert believed == texts[min(texts)]
-    clean(store)
+    store.clean()
     assert len(files(store)) == 1
     assert found(store, {key: Annotation("", None)}) == {key: believed}
 
@@ -135,7 +130,7 @@ def test_a_text_is_believed_before_any_failure(tmp_path):
             add(store, {key: tried})
     assert found(store, known) == known
     assert store.contents().failures == 0
-    clean(store)
+    store.clean()
     assert found(store, known) == known
     key = bytes([4] * 16)
     store.add(key_array([key, key]), [Annotation(None, "failed"), Annotation("text", None)])
@@ -167,14 +162,14 @@ def test_two_writers_add_hundreds_of_times(tmp_path):
         process.start()
     store = AnnotationStore(tmp_path, CARD)
     while any(process.is_alive() for process in writers):  # a reader and a tidier beside them
-        clean(store)
+        store.clean()
     for process in writers:
         process.join()
         assert process.exitcode == 0
     everything = numbered(*range(250), *range(1000, 1300), *range(2000, 2300))
     assert found(store, everything) == everything
-    assert (store.contents().sentences, store.damaged) == (850, [])
-    clean(store)
+    assert (store.contents().sentences, store.blobs.damaged) == (850, [])
+    store.clean()
     assert len(files(store)) == len({key[0] >> 2 for key in everything})
     assert (found(store, everything), unusual(store)) == (everything, [])
 
@@ -194,39 +189,12 @@ def test_a_killed_writer(tmp_path):
     assert kept.items() <= everything.items()
     write_many(tmp_path, 0, 300)
     assert found(store, everything) == everything
-    assert store.damaged == []
-    clean(store)  # what the dead writer was writing is young: nobody can know that it is dead
+    assert store.blobs.damaged == []
+    store.clean()  # what the dead writer was writing is young: nobody can know that it is dead
     for path in store.folder.rglob(".*.part"):
         os.utime(path, (time.time() - 90_000,) * 2)
-    clean(store)
+    store.clean()
     assert unusual(store) == []
-
-
-class FullDisk(io.FileIO):
-    """A file on a disk that is full after some bytes."""
-
-    def write(self, data: Any) -> int:
-        super().write(bytes(data)[:100])
-        raise OSError(errno.ENOSPC, "No space left on device", str(self.name))
-
-
-def test_a_full_disk(tmp_path, monkeypatch):
-    store = AnnotationStore(tmp_path, CARD)
-    add(store, numbered(1))
-    original = Path.open
-    with monkeypatch.context() as full:
-        full.setattr(
-            Path,
-            "open",
-            lambda path, mode="r", *rest: FullDisk(path, "w") if "w" in mode else original(path, mode, *rest),
-        )
-        with pytest.raises(OSError, match="No space left"):
-            add(store, numbered(2, 3, 4))
-        with pytest.raises(OSError, match="No space left"):
-            export_annotations(store, tmp_path / "export.tar")
-    assert found(store, numbered(1, 2, 3, 4)) == numbered(1)
-    assert (len(files(store)), unusual(store)) == (1, [])
-    assert [path.name for path in tmp_path.iterdir()] == ["annotations"]
 
 
 def test_a_file_merged_away_while_it_is_looked_for(tmp_path, monkeypatch):
@@ -239,31 +207,23 @@ def test_a_file_merged_away_while_it_is_looked_for(tmp_path, monkeypatch):
     def read_later(path: Path) -> bytes:
         if len(files(store)) > 1:
             monkeypatch.undo()
-            clean(AnnotationStore(tmp_path, CARD))
+            AnnotationStore(tmp_path, CARD).clean()
         return original(path)
 
     monkeypatch.setattr(Path, "read_bytes", read_later)
     assert found(store, known) == known
-    assert (len(files(store)), store.damaged) == (1, [])
+    assert (len(files(store)), store.blobs.damaged) == (1, [])
 
 
-def flip(data: bytes) -> bytes:
-    middle = len(data) // 2
-    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
-
-
-@pytest.mark.parametrize(
-    "damage", [flip, lambda data: data[:-1], lambda data: data[:300], lambda data: b"", lambda data: data + b"\0"]
-)
-def test_damaged_files_are_set_aside(tmp_path, caplog, damage: Callable[[bytes], bytes]):
+def test_the_sentences_of_a_damaged_file_are_missing(tmp_path, caplog):
     store = AnnotationStore(tmp_path, CARD)
     known = numbered(*range(200))
     add(store, known)
     victim = files(store)[7]
     lost = {key for key in known if key[0] >> 2 == int(victim.parent.name)}
-    victim.write_bytes(damage(victim.read_bytes()))
+    victim.write_bytes(victim.read_bytes()[:-1])
     assert found(store, known).keys() == known.keys() - lost
-    assert store.damaged == [victim]
+    assert store.blobs.damaged == [victim]
     assert [record.message for record in caplog.records] == [
         f"warning: {victim} is damaged (its content is not what its name says). It is set aside as "
         f"{victim.name}.damaged; its sentences count as missing"
@@ -272,45 +232,8 @@ def test_damaged_files_are_set_aside(tmp_path, caplog, damage: Callable[[bytes],
     add(store, known)
     assert found(store, known) == known
     assert victim in files(store)
-    assert clean(store) == StoreCleanup(leftovers=1)
+    assert store.clean() == Cleaning(leftovers=1)
     assert unusual(store) == []
-
-
-@pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS])
-def test_damaged_files_of_a_store_that_cannot_be_written_to(tmp_path, monkeypatch, caplog, code):
-    store = AnnotationStore(tmp_path, CARD)
-    add(store, known := numbered(*range(100)))
-    victim = files(store)[3]
-    victim.write_bytes(flip(victim.read_bytes()))
-
-    def refuse(path: Path, target: Path) -> Path:
-        raise OSError(code, os.strerror(code), str(path))
-
-    monkeypatch.setattr(Path, "replace", refuse)
-    assert len(known) - 5 < len(found(AnnotationStore(tmp_path, CARD), known)) < len(known)
-    assert caplog.records[0].message == (
-        f"warning: {victim} is damaged (its content is not what its name says). It cannot be set aside "
-        f"({os.strerror(code)}); its sentences count as missing"
-    )
-    assert victim.exists()
-
-
-def test_a_file_that_is_whole_again_stays(tmp_path, monkeypatch):
-    store = AnnotationStore(tmp_path, CARD)
-    add(store, known := numbered(1))
-    (victim,) = files(store)
-    whole = victim.read_bytes()
-    victim.write_bytes(flip(whole))
-    original = Path.read_bytes
-
-    def read_before_another_repairs(path: Path) -> bytes:
-        data = original(path)
-        victim.write_bytes(whole)
-        return data
-
-    monkeypatch.setattr(Path, "read_bytes", read_before_another_repairs)
-    assert found(store, known) == known
-    assert (store.damaged, unusual(store)) == ([], [])
 
 
 def test_files_in_the_wrong_place_are_set_aside(tmp_path):
@@ -322,7 +245,7 @@ def test_files_in_the_wrong_place_are_set_aside(tmp_path):
         place.parent.mkdir(exist_ok=True)
         place.write_bytes(path.read_bytes())
     assert (found(store, numbered(1)), other.contents().sentences) == ({}, 1)
-    assert len(store.damaged) == len(other.damaged) == 1
+    assert len(store.blobs.damaged) == len(other.blobs.damaged) == 1
 
 
 @pytest.mark.parametrize(
@@ -340,140 +263,16 @@ def test_a_damaged_card_is_named(tmp_path, text):
     assert found(AnnotationStore(tmp_path, CARD), numbered(1)) == numbered(1)
 
 
-def test_young_unfinished_files_stay(tmp_path):
-    store = AnnotationStore(tmp_path, CARD)
-    add(store, numbered(1))
-    young, old = (files(store)[0].with_name(f".{name}.part") for name in ("young", "old"))
-    for path in (young, old):
-        path.write_bytes(b"half")
-    os.utime(old, (time.time() - 90_000,) * 2)
-    assert clean(store) == StoreCleanup(leftovers=1)
-    assert unusual(store) == [".young.part"]
-    remove(store)
-    assert [path.name for path in store.folder.rglob("*") if path.is_file()] == [".young.part"]
-    assert AnnotationStore.all(tmp_path) == []
-    add(store, numbered(2))  # a writer that has not noticed
-    assert found(AnnotationStore.all(tmp_path)[0], numbered(1, 2)) == numbered(2)
-    young.unlink()
-    remove(store)
-    assert not store.folder.exists()
-
-
 def test_clean_merges_the_files_of_a_bucket(tmp_path):
     store = AnnotationStore(tmp_path, CARD)
     for number in range(50):
         add(store, numbered(number, number + 1))
     before = store.contents()
-    assert clean(store).merged > 0
+    assert store.clean().blobs > 0
     after = store.contents()
     assert after.files == len({path.parent for path in files(store)})
     assert (after.sentences, after.failures) == (before.sentences, before.failures) == (51, 5)
-    assert clean(store) == StoreCleanup()
-
-
-def test_files_of_others_stay_and_are_counted(tmp_path, monkeypatch):
-    store = AnnotationStore(tmp_path, CARD)
-    for number in range(50):
-        add(store, numbered(number))
-    several = len(files(store))
-    unlink = Path.unlink
-
-    def refuse(path: Path, missing_ok: bool = False) -> None:
-        if path.suffix == ".part":  # its own
-            return unlink(path, missing_ok)
-        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
-
-    with monkeypatch.context() as other_user:
-        other_user.setattr(Path, "unlink", refuse)
-        assert clean(store).refused > 0
-        assert clean(store).merged == 0
-        assert remove(store).refused > 0
-        assert len(files(store)) > several
-        assert found(AnnotationStore.all(tmp_path)[0], numbered(*range(50))) == numbered(*range(50))
-    assert clean(store).refused == 0
-    assert found(store, numbered(*range(50))) == numbered(*range(50))
-
-
-def imported(cache: Path, source: Path) -> list[tuple[str, int, int]]:
-    return [(store.fingerprint, new, files) for store, new, files in import_annotations(cache, source)]
-
-
-def test_export_and_import(tmp_path):
-    here, there = tmp_path / "here", tmp_path / "there"
-    store = AnnotationStore(here, CARD)
-    add(store, known := numbered(*range(100)))
-    add(AnnotationStore(here, OTHER), numbered(1))
-    count = len(files(store))
-    assert export_annotations(store, tmp_path / "export.tar") == count
-    add(AnnotationStore(there, CARD), numbered(7, 1000))
-    assert imported(there, tmp_path / "export.tar") == [(CARD["fingerprint"], count, count)]
-    assert found(AnnotationStore(there, CARD), known | numbered(1000)) == known | numbered(1000)
-    assert imported(there, tmp_path / "export.tar") == [(CARD["fingerprint"], 0, count)]
-    assert imported(there, here) == [(CARD["fingerprint"], 0, count), (OTHER["fingerprint"], 1, 1)]
-    assert found(AnnotationStore(there, OTHER), known) == numbered(1)
-    assert imported(here, here) == [(CARD["fingerprint"], 0, count), (OTHER["fingerprint"], 0, 1)]
-    export_annotations(store, tmp_path / "again.tar")
-    assert (tmp_path / "again.tar").read_bytes() == (tmp_path / "export.tar").read_bytes()
-
-
-def test_import_repairs(tmp_path):
-    here, there = (AnnotationStore(tmp_path / name, CARD) for name in ("here", "there"))
-    add(here, known := numbered(*range(100)))
-    count = export_annotations(here, tmp_path / "export.tar")
-    for source in (tmp_path / "export.tar", tmp_path / "here"):
-        imported(tmp_path / "there", source)
-        victim = files(there)[4]
-        victim.write_bytes(flip(victim.read_bytes()))
-        assert imported(tmp_path / "there", source) == [(CARD["fingerprint"], 1, count)]
-        assert unusual(there) == [f"{victim.name}.damaged"]
-        assert found(there, known) == known
-
-
-def test_export_of_nothing(tmp_path):
-    export_annotations(AnnotationStore(tmp_path / "here", CARD), tmp_path / "export.tar")
-    assert imported(tmp_path / "there", tmp_path / "export.tar") == [(CARD["fingerprint"], 0, 0)]
-    assert AnnotationStore(tmp_path / "there", CARD).contents() == Contents(0, 0, 0, 0)
-
-
-def test_damaged_exports(tmp_path):
-    store = AnnotationStore(tmp_path / "here", CARD)
-    add(store, known := numbered(*range(20)))
-    path = tmp_path / "export.tar"
-    export_annotations(store, path)
-    whole = path.read_bytes()
-    end = whole.index(f"{CARD['fingerprint']}/complete.json".encode())
-    foreign, cardless = io.BytesIO(), io.BytesIO()
-    with tarfile.open(fileobj=foreign, mode="w") as archive:
-        archive.addfile(tarfile.TarInfo("../../outside"), io.BytesIO())
-    with tarfile.open(fileobj=cardless, mode="w") as archive:
-        entry = tarfile.TarInfo(f"{CARD['fingerprint']}/card.json")
-        entry.size = len(text := b'{"format": 1, "annotator": {}}')
-        archive.addfile(entry, io.BytesIO(text))
-    for data, reason in (
-        (b"", "file"),
-        (b"text\n" * 1000, "file"),
-        (whole[: len(whole) // 2], "unexpected end of data"),
-        (whole[:end], "fewer than were exported"),
-        (whole.replace(b"(S (X 3))", b"(S (X 4))"), "fewer than were exported"),
-        (foreign.getvalue(), "'../../outside' would be extracted to"),
-        (cardless.getvalue(), "the card of the annotator is not readable"),
-    ):
-        path.write_bytes(data)
-        with pytest.raises(
-            DamagedFileError, match=r"not a complete file of `phrasemt store export`.*export it again"
-        ) as e:
-            imported(tmp_path / "there", path)
-        assert reason in str(e.value)
-    there = AnnotationStore(tmp_path / "there", CARD)
-    assert found(there, known) == known  # from the one that lacked the end, and nothing wrong from the others
-    assert there.damaged == []
-
-
-def test_nothing_to_import(tmp_path):
-    with pytest.raises(DataError, match="nowhere: no such file or folder"):
-        imported(tmp_path, tmp_path / "nowhere")
-    with pytest.raises(DataError, match="no store of annotations"):
-        imported(tmp_path, tmp_path)
+    assert store.clean() == Cleaning()
 
 
 def test_a_look_up_reads_one_file_at_a_time(tmp_path, monkeypatch):
@@ -488,4 +287,22 @@ def test_a_look_up_reads_one_file_at_a_time(tmp_path, monkeypatch):
         if path != first.path:
             path.write_bytes(b"changed after the first was given")
     assert list(iterator) == []
-    assert len(store.damaged) == 29
+    assert len(store.blobs.damaged) == 29
+
+
+def test_stores_are_merged_by_copying_files(tmp_path):
+    here, there = (AnnotationStore(tmp_path / name, CARD) for name in ("here", "there"))
+    add(here, numbered(*range(100)))
+    add(there, numbered(*range(50, 150)))
+    shutil.copytree(here.folder, there.folder, dirs_exist_ok=True)
+    assert found(there, numbered(*range(150))) == numbered(*range(150))
+    assert there.blobs.damaged == []
+
+
+def test_nothing_is_lost_when_merged_files_cannot_be_removed(tmp_path, monkeypatch):
+    store = AnnotationStore(tmp_path, CARD)
+    for number in range(50):
+        add(store, numbered(number))
+    monkeypatch.setattr(Cleaning, "remove", lambda *arguments: False)
+    assert store.clean().blobs == 0
+    assert found(store, numbered(*range(50))) == numbered(*range(50))

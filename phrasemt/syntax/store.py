@@ -3,22 +3,17 @@
     <cache>/annotations/<fingerprint>/card.json               the annotator's description
     <cache>/annotations/<fingerprint>/<bucket>/<digest>.arrow annotations of sentences of one bucket
 
-A file never changes. It is written under a temporary name and then renamed to the digest of its content. Any number of
-writers can therefore share a store without locks, on one machine or on a shared file system, and a file whose content
-does not have the digest of its name is damaged. Readers rename a damaged file to `<name>.damaged`; its sentences then
-count as missing. Nothing is memory-mapped, so one process can remove a file while another one reads it.
+The files are blobs (phrasemt/files/blobs.py), each named by the digest of its content; copying files therefore merges
+two stores of an annotator. Sentences of a damaged file count as missing. Nothing is memory-mapped, so one process can
+remove a file while another one reads it.
 
 Several writers may add the same sentence. Readers then prefer a text to a failure, and among several texts, or several
 failures, the one in the file whose name comes first. Memory: the annotations of one bucket.
-
-`phrasemt.syntax.store.upkeep` merges and removes files, `phrasemt.syntax.store.archive` moves stores between machines.
-SQLite and the libraries on it (diskcache, for example) need locks, which shared file systems may lack.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,18 +25,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from phrasemt.errors import DamagedFileError
+from phrasemt.files.blobs import Blobs, Cleaning
 from phrasemt.files.digests import digest_bytes
-from phrasemt.files.shared import new_file, set_aside
+from phrasemt.syntax.annotations import Annotation, AnnotationBatch, annotation_batches, parse_annotations, schema_of
 from phrasemt.syntax.sentences import BUCKETS, Keys, key_array
-from phrasemt.syntax.store.annotations import (
-    Annotation,
-    AnnotationBatch,
-    annotation_batches,
-    parse_annotations,
-    schema_of,
-)
-
-log = logging.getLogger("phrasemt.store")
 
 FORMAT = 1  # of the card
 CARD = "card.json"
@@ -69,7 +56,7 @@ class StoredFile(NamedTuple):
 class AnnotationStore:
     """The annotations of one annotator. The constructor writes the card if the store is new.
 
-    card: the description of the annotator (`Card.description`). damaged: the files that this object found damaged.
+    card: the description of the annotator (`Card.description`). blobs: they know the damaged files that were found.
     Raises DamagedFileError if the card that is there is not readable or of another format version.
     """
 
@@ -77,15 +64,9 @@ class AnnotationStore:
         self.card = dict(card)
         self.fingerprint: str = card["fingerprint"]
         self.folder: Path = cache / "annotations" / self.fingerprint
-        self.damaged: list[Path] = []
-        self._cache = cache
+        self.blobs = Blobs(cache, effect="its sentences count as missing")
         self._write_card()
         _read_card(self.folder / CARD)
-
-    @property
-    def card_text(self) -> bytes:
-        """The content of the card file."""
-        return (json.dumps({"format": FORMAT, "annotator": self.card}, indent=1, sort_keys=True) + "\n").encode()
 
     @classmethod
     def all(cls, cache: Path) -> list[AnnotationStore]:
@@ -150,7 +131,7 @@ class AnnotationStore:
             # List the folder again until it shows no new name: a file that has vanished was merged into a new one.
             while names := sorted(_names(folder) - seen):
                 seen.update(names)
-                yield from filter(None, (self._read(folder / name) for name in names))
+                yield from (file for _, file in self.blobs.load_all((folder / name for name in names), self._read))
 
     def add(self, keys: Keys, annotations: Sequence[Annotation]) -> list[Path]:
         """Store annotations in one file per bucket, on disk when the method returns; returns the files."""
@@ -161,61 +142,52 @@ class AnnotationStore:
             with pa.ipc.new_file(sink, schema_of({"fingerprint": self.fingerprint})) as writer:
                 writer.write_batch(batch)
             data = bytes(sink.getvalue())
-            added.append(self._bucket_folder(AnnotationBatch(batch).bucket) / f"{_digest(data)}.arrow")
-            self._put(added[-1], data)
+            path = self._bucket_folder(AnnotationBatch(batch).bucket) / f"{_digest(data)}.arrow"
+            added.append(path)
+            if not any(self.blobs.load_all([path], self._read)):
+                self._write_card()  # another process may have removed the folder
+                with self.blobs.new(path) as unfinished:
+                    unfinished.write_bytes(data)
         return added
 
-    def add_file(self, file: StoredFile) -> bool:
-        """Add a file of another store of this annotator; returns whether this store lacked it."""
-        return self._put(self._bucket_folder(file.batch.bucket) / file.path.name, file.data)
-
-    def _put(self, path: Path, data: bytes) -> bool:
-        """Write a file unless an undamaged one of that name exists; returns whether it was written."""
-        if self._read(path):
-            return False
-        self._write_card()  # another process may have removed the folder
-        with new_file(path, self._cache) as unfinished:
-            unfinished.write_bytes(data)
-        return True
+    def clean(self) -> Cleaning:
+        """Merge the files of each bucket into one, and remove leftovers."""
+        done = Cleaning()
+        for bucket in range(BUCKETS):
+            files = list(self.files(bucket))
+            if len(files) < 2:
+                continue
+            annotations: list[Annotation] = []
+            for file in files:
+                annotations += file.batch.annotations(np.arange(len(file.batch.keys)))
+            merged = self.add(np.concatenate([file.batch.keys for file in files]), annotations)
+            # The merged file is on disk before the others go, so a reader always finds each sentence.
+            for file in files:
+                if file.path not in merged:
+                    done.remove_blob(file.path)
+        done.remove_leftovers(self.folder)
+        return done
 
     def _bucket_folder(self, bucket: int) -> Path:
         return self.folder / f"{bucket:02}"
 
-    def _read(self, path: Path) -> StoredFile | None:
-        """An undamaged file; None if the file is missing, unreadable or damaged."""
-        for again in (False, True):
-            try:
-                data = path.read_bytes()
-                return StoredFile(path, data, self._check(data, path))
-            except FileNotFoundError:
-                return None
-            except PermissionError as error:
-                log.warning("warning: %s cannot be read (%s); its sentences count as missing", path, error.strerror)
-                return None
-            except ValueError as reason:
-                # Read a second time before the rename: meanwhile another process may have set the file aside, and a
-                # third one may have written it anew.
-                if again:
-                    done = set_aside(path)
-                    self.damaged.append(path)
-                    log.warning("warning: %s is damaged (%s). %s; its sentences count as missing", path, reason, done)
-        return None
-
-    def _check(self, data: bytes, path: Path) -> AnnotationBatch:
-        """The annotations in a file. Raises ValueError, with the reason, if content, name and place disagree."""
+    def _read(self, path: Path) -> StoredFile:
+        """A file and the annotations in it. Raises ValueError, with the reason, if content, name and place disagree."""
+        data = path.read_bytes()
         if _digest(data) != path.stem:
             raise ValueError("its content is not what its name says")
         annotator, batches = parse_annotations(pa.py_buffer(data))
         place = self._bucket_folder(batches[0].bucket)
         if annotator["fingerprint"] != self.fingerprint or path.parent != place:
             raise ValueError("it is of another annotator or bucket")
-        return batches[0]
+        return StoredFile(path, data, batches[0])
 
     def _write_card(self) -> None:
         path = self.folder / CARD
         if not path.exists():
-            with new_file(path, self._cache) as unfinished:
-                unfinished.write_bytes(self.card_text)
+            with self.blobs.new(path) as unfinished:
+                content = {"format": FORMAT, "annotator": self.card}
+                unfinished.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def distinct(keys: Keys, failed: Sequence[bool] | NDArray[np.bool_]) -> tuple[Keys, NDArray[np.intp]]:
@@ -237,7 +209,7 @@ def _names(folder: Path) -> set[str]:
 
 
 def _read_card(path: Path) -> dict[str, Any]:
-    """The description of the annotator of a folder. Raises DamagedFileError for another file than `card_text`."""
+    """The description of the annotator of a folder. Raises DamagedFileError for any other content."""
     try:
         content = json.loads(path.read_bytes())
         card: dict[str, Any] = content["annotator"]

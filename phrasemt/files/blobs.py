@@ -1,0 +1,163 @@
+"""Blobs: files in a folder to which several users, processes and machines write at the same time, without locks.
+
+A blob appears by a rename, when it is complete, and never changes. It carries the digest of its content, in its name or
+in itself. A reader that finds another content renames it to `<name>.damaged`, so that it can be looked at and written
+anew. Blobs and subfolders get the permissions of the shared folder.
+
+Annotations of sentences (phrasemt/syntax/store.py) and outputs of stages (phrasemt/workflow/cache.py) are blobs. SQLite
+and the libraries on it (diskcache, for example) need locks, which shared file systems may not have.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from phrasemt.files.lines import commit_file
+
+log = logging.getLogger("phrasemt.files.blobs")
+
+Content = TypeVar("Content")
+
+# An unfinished blob that has not changed for so long was left by a killed process.
+SECONDS_UNTIL_ABANDONED = 86_400
+
+
+@dataclass
+class Blobs:
+    """Writes and checks the blobs of a shared folder.
+
+    effect: what follows when a blob is damaged or unreadable, for the log. damaged, unreadable: blobs that this object
+    found so.
+    """
+
+    root: Path
+    effect: str
+    damaged: list[Path] = field(default_factory=list)
+    unreadable: list[Path] = field(default_factory=list)
+
+    @contextmanager
+    def new(self, path: Path) -> Iterator[Path]:
+        """Give a temporary path to write to; the file becomes `path` when the block ends without an error.
+
+        The bytes are on disk when the file appears. If several processes write the same path, the last file stays.
+        """
+        self._make_folder(path.parent)
+        # A random name: processes on different machines may have the same process number.
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+        try:
+            yield temporary
+            self._set_permissions(temporary, execute=False)
+            commit_file(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def load(self, path: Path, read: Callable[[Path], Content]) -> Content | None:
+        """What `read` returns for a blob; None for a blob that is missing, or damaged and therefore set aside.
+
+        read: raises ValueError, with the reason, for a damaged blob. Raises OSError for a blob that cannot be read.
+        """
+        for again in (False, True):
+            try:
+                return read(path)
+            except FileNotFoundError:
+                return None
+            except ValueError as reason:
+                # Read a second time before the rename: meanwhile another process may have set the blob aside, and a
+                # third one may have written it anew.
+                if again:
+                    self.damaged.append(path)
+                    result = _set_aside(path)
+                    log.warning("warning: %s is damaged (%s). %s; %s", path, reason, result, self.effect)
+        return None
+
+    def load_all(self, paths: Iterable[Path], read: Callable[[Path], Content]) -> Iterator[tuple[Path, Content]]:
+        """The whole blobs among these, one at a time; for an unreadable one a warning."""
+        for path in paths:
+            try:
+                content = self.load(path, read)
+            except OSError as error:
+                self.unreadable.append(path)
+                log.warning("warning: %s cannot be read (%s); %s", path, error.strerror, self.effect)
+                continue
+            if content is not None:
+                yield path, content
+
+    def _make_folder(self, folder: Path) -> None:
+        if folder == self.root:
+            folder.mkdir(parents=True, exist_ok=True)
+            return
+        self._make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        self._set_permissions(
+            folder, execute=True
+        )  # an existing folder too: its maker may have been killed before this
+
+    def _set_permissions(self, path: Path, *, execute: bool) -> None:
+        """Give a file or folder the permissions of the root, whatever the umask of this process."""
+        mode = stat.S_IMODE(self.root.stat().st_mode) & (0o7777 if execute else 0o666)
+        if stat.S_IMODE(path.stat().st_mode) != mode:
+            with suppress(OSError):  # the folder of another user, or a file system without permissions
+                path.chmod(mode)
+
+
+def _set_aside(path: Path) -> str:
+    """Rename a damaged blob; returns a sentence for the log about the result."""
+    try:
+        path.replace(path.with_name(f"{path.name}.damaged"))
+    except FileNotFoundError:  # another reader was faster
+        pass
+    except OSError as error:  # a folder that only others may write to
+        return f"It cannot be set aside ({error.strerror})"
+    return f"It is set aside as {path.name}.damaged"
+
+
+@dataclass
+class Cleaning:
+    """What a cleaning removed: blobs and their bytes, damaged or abandoned files.
+
+    refused: files that only other users may remove.
+    """
+
+    blobs: int = 0
+    bytes: int = 0
+    leftovers: int = 0
+    refused: int = 0
+
+    def remove(self, path: Path) -> bool:
+        """Remove a file; returns False if it is already gone or this user may not remove it."""
+        try:
+            path.unlink()
+        except FileNotFoundError:  # another process was faster
+            return False
+        except OSError:
+            self.refused += 1
+            return False
+        return True
+
+    def remove_blob(self, path: Path) -> None:
+        """Remove a blob and count it."""
+        with suppress(FileNotFoundError):
+            size = path.stat().st_size
+            if self.remove(path):
+                self.blobs += 1
+                self.bytes += size
+
+    def remove_leftovers(self, folder: Path) -> None:
+        """Remove damaged blobs that were set aside, and unfinished ones that have not changed for a day."""
+        for path in [*folder.rglob("*.damaged"), *folder.rglob(".*.part")]:
+            with suppress(OSError):  # the file is gone, or this user may not enter its folder
+                if path.suffix == ".damaged" or is_abandoned(path):
+                    self.leftovers += self.remove(path)
+
+
+def is_abandoned(path: Path) -> bool:
+    """Whether a file has not changed for a day. Raises OSError."""
+    return time.time() - path.stat().st_mtime > SECONDS_UNTIL_ABANDONED

@@ -1,0 +1,197 @@
+"""Blobs survive killed writers, full and read-only disks, damage, and other users. Witness: what lies in the folder."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from processes import wait_until
+
+from phrasemt.files.blobs import Blobs, Cleaning
+from phrasemt.files.digests import digest_bytes
+
+OLD = time.time() - 90_000
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> Blobs:
+    return Blobs(tmp_path / "shared", effect="it is made again")
+
+
+def put(blobs: Blobs, data: bytes) -> Path:
+    path = blobs.root / digest_bytes(data)[:2] / digest_bytes(data)
+    with blobs.new(path) as unfinished:
+        unfinished.write_bytes(data)
+    return path
+
+
+def read(path: Path) -> bytes:
+    if digest_bytes(data := path.read_bytes()) != path.name:
+        raise ValueError("its content is not what its name says")
+    return data
+
+
+def present(blobs: Blobs) -> list[str]:
+    return sorted(path.name for path in blobs.root.rglob("*") if path.is_file())
+
+
+def put_many(root: Path) -> None:
+    for number in range(10**9):
+        put(Blobs(root, ""), b"%d" % (number % 500) * 20_000)
+
+
+def test_a_killed_writer_leaves_whole_blobs_only(blobs):
+    code = f"import sys; sys.path[:] = {sys.path!r}\nimport test_blobs; from pathlib import Path\n"
+    writer = subprocess.Popen([sys.executable, "-c", f"{code}test_blobs.put_many(Path({str(blobs.root)!r}))"])
+    try:
+        wait_until(lambda: len(list(blobs.root.glob("??/*"))) > 60, writer)
+    finally:
+        writer.kill()
+        writer.wait()
+    found = [path for path in blobs.root.glob("??/*") if not path.name.startswith(".")]
+    assert len(list(blobs.load_all(found, read))) == len(found) > 60
+    assert blobs.damaged == []
+    unfinished = list(blobs.root.rglob(".*.part"))
+    done = Cleaning()
+    done.remove_leftovers(blobs.root)
+    assert done == Cleaning(), "nobody can know that the writer of a young file is dead"
+    for path in unfinished:
+        os.utime(path, (OLD, OLD))
+    done.remove_leftovers(blobs.root)
+    assert done == Cleaning(leftovers=len(unfinished))
+    assert present(blobs) == sorted(path.name for path in found)
+
+
+def test_a_full_disk(blobs):
+    """A limit on the size of files ends the bytes in the middle of a write, as the end of a disk does."""
+    whole = put(blobs, b"before")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        with pytest.raises(OSError, match=os.strerror(errno.EFBIG)):
+            put(blobs, bytes(300_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert present(blobs) == [whole.name]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES])
+@pytest.mark.parametrize("method", ["write_bytes", "replace"])
+def test_a_disk_that_takes_nothing(blobs, monkeypatch, code, method):
+    whole = put(blobs, b"before")
+
+    def refuse(path: Path, *arguments: object) -> None:
+        path.touch()
+        raise OSError(code, os.strerror(code), str(path))
+
+    with monkeypatch.context() as full:
+        full.setattr(Path, method, refuse)
+        with pytest.raises(OSError, match=os.strerror(code)):
+            put(blobs, b"another")
+    assert present(blobs) == [whole.name]
+
+
+def flip(data: bytes) -> bytes:
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+@pytest.mark.parametrize("damage", [flip, lambda data: data[:-1], lambda data: b"", lambda data: data + b"\0"])
+def test_a_damaged_blob_is_set_aside(blobs, caplog, damage: Callable[[bytes], bytes]):
+    path = put(blobs, b"content")
+    path.write_bytes(damage(b"content"))
+    assert blobs.load(path, read) is None
+    assert (blobs.damaged, present(blobs)) == ([path], [f"{path.name}.damaged"])
+    assert [record.message for record in caplog.records] == [
+        f"warning: {path} is damaged (its content is not what its name says). "
+        f"It is set aside as {path.name}.damaged; it is made again"
+    ]
+    put(blobs, b"content")
+    assert blobs.load(path, read) == b"content"
+    done = Cleaning()
+    done.remove_leftovers(blobs.root)
+    assert (done, present(blobs)) == (Cleaning(leftovers=1), [path.name])
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS])
+def test_a_damaged_blob_that_cannot_be_set_aside(blobs, monkeypatch, caplog, code):
+    path = put(blobs, b"content")
+    path.write_bytes(b"other")
+
+    def refuse(path: Path, target: Path) -> Path:
+        raise OSError(code, os.strerror(code), str(path))
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    assert blobs.load(path, read) is None
+    assert f"It cannot be set aside ({os.strerror(code)}); it is made again" in caplog.text
+    assert path.exists()
+
+
+def test_a_blob_that_is_whole_again_stays(blobs):
+    path = put(blobs, b"content")
+    path.write_bytes(flip(b"content"))
+
+    def read_before_another_process_writes(path: Path) -> bytes:
+        try:
+            return read(path)
+        finally:
+            path.write_bytes(b"content")
+
+    assert blobs.load(path, read_before_another_process_writes) == b"content"
+    assert (blobs.damaged, present(blobs)) == ([], [path.name])
+
+
+def test_an_unreadable_blob(blobs, caplog):
+    paths = [put(blobs, b"mine"), put(blobs, b"of another user")]
+
+    def refuse(path: Path) -> bytes:
+        if path == paths[1]:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return read(path)
+
+    with pytest.raises(PermissionError):
+        blobs.load(paths[1], refuse)
+    assert list(blobs.load_all([*paths, blobs.root / "missing"], refuse)) == [(paths[0], b"mine")]
+    assert (blobs.damaged, blobs.unreadable) == ([], [paths[1]])
+    assert f"warning: {paths[1]} cannot be read (Permission denied); it is made again" in caplog.text
+
+
+def test_everybody_who_may_write_to_the_folder_may_write_to_all_of_it(blobs):
+    blobs.root.mkdir()
+    blobs.root.chmod(0o2770)
+    before = os.umask(0o077)
+    try:
+        (blobs.root / digest_bytes(b"content")[:2]).mkdir()  # by a writer that was killed right then
+        path = put(blobs, b"content")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o660
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o2770
+
+
+def test_files_of_others_stay_and_are_counted(blobs, monkeypatch):
+    path = put(blobs, b"content")
+    damaged = path.with_name("other.damaged")
+    damaged.touch()
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
+
+    done = Cleaning()
+    with monkeypatch.context() as other_user:
+        other_user.setattr(Path, "unlink", refuse)
+        done.remove_blob(path)
+        done.remove_leftovers(blobs.root)
+    assert (done, present(blobs)) == (Cleaning(refused=2), sorted([path.name, damaged.name]))
+    done = Cleaning()
+    done.remove_blob(path)
+    done.remove_blob(path)  # another process was faster
+    assert (done, present(blobs)) == (Cleaning(blobs=1, bytes=7), [damaged.name])
