@@ -157,7 +157,7 @@ class _Phrasemt(argparse.ArgumentParser):
         for group, verbs in GROUPS.items():
             lines += ["", f"{group}:", *(f"  {name:<10} {text}" for name, text in verbs.items())]
         lines += ["", "`phrasemt VERB --help` explains a verb. `phrasemt --version` prints the version,"]
-        lines += ["The stages of the workflow are commands, too: `phrasemt STAGE --help`, e.g. train_model."]
+        lines += ["Stages of the workflow are commands, too, such as `phrasemt train_model --help`."]
         lines += [f"`phrasemt --completion SHELL` the completion of commands for {', '.join(_SHELLS)}."]
         return f"{self.format_usage()}\n" + "\n".join(lines) + "\n"
 

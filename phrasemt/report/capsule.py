@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import itertools
 import json
 import math
 import tempfile
@@ -50,7 +51,6 @@ MANIFEST, DIGESTS = "capsule.json", "digests.tsv"
 RECOMPUTED = ("score_system", "compare_systems", "make_table")
 REFERENCE = "reference"  # first letters of the inputs of `score_system` that hold references
 _LARGEST = 1 << 30  # bytes of all members together, unpacked
-_MOST_MEMBERS = 20_000  # of five seeds of the 20 systems of a paper there are some thousands
 _BEGINNING_OF_ZIP = (1980, 1, 1, 0, 0, 0)
 _TOLERANCE = 1e-9  # machines add numbers in different orders
 # The stage that writes a kind of file, of those that are computed again.
@@ -170,8 +170,6 @@ def opened_capsule(capsule: Path) -> Iterator[tuple[Path, CapsuleManifest]]:
         try:
             with zipfile.ZipFile(capsule) as archive:
                 infos = archive.infolist()
-                if len(infos) > _MOST_MEMBERS:
-                    raise _damaged(capsule, f"{len(infos):,} members", expected=f"at most {_MOST_MEMBERS:,}")
                 _refuse_names(capsule, [info.filename for info in infos])
                 if (size := sum(info.file_size for info in infos)) > _LARGEST:
                     raise _damaged(capsule, f"{size:,} bytes unpacked", expected=f"at most {_LARGEST:,}")
@@ -225,17 +223,19 @@ class Finding:
     differences: tuple[str, ...] = ()
 
 
-def check_capsule(folder: Path, manifest: CapsuleManifest) -> list[Finding]:
+def check_capsule(folder: Path, manifest: CapsuleManifest) -> tuple[list[Finding], list[str]]:
     """Compare all checksums of an unpacked capsule, and compute its numbers again.
 
-    The working folder is that of the capsule meanwhile, because tables hold the paths of their scores. Whatever a file
-    holds, the worst that it causes is a difference.
+    Returns a finding for each file, and the libraries that have other versions here than where the capsule was made,
+    which may explain differences. The working folder is that of the capsule meanwhile, because tables hold the paths of
+    their scores. Whatever a file holds, the worst that it causes is a difference.
     """
+    versions: set[str] = set()
     with contextlib.chdir(folder):
-        return [*_findings(manifest)]
+        return [*_findings(manifest, versions)], sorted(versions)
 
 
-def _findings(manifest: CapsuleManifest) -> Iterator[Finding]:
+def _findings(manifest: CapsuleManifest, versions: set[str]) -> Iterator[Finding]:
     places = {file.path: Path(file.member) for file in manifest.files if file.member is not None}
     recorded = {file.path: file.sha256 for file in manifest.files}
     for path, place in places.items():
@@ -261,6 +261,9 @@ def _findings(manifest: CapsuleManifest) -> Iterator[Finding]:
             yield Finding(path, "recomputed", 0, (f"expected an output of {stages[path]}, found {found}",))
             continue
         runs.setdefault(sidecar.text, (sidecar, []))[1].append(path)
+        here = library_versions(STAGES[sidecar.stage].libraries)
+        both = ((name, version, here.get(name)) for name, version in sidecar.versions.items())
+        versions |= {f"{name} {version}, here {own}" for name, version, own in both if own != version}
         for file in STAGES[sidecar.stage].stage_files("input"):
             for stage in (_WRITERS[kind] for kind in file.kinds if kind in _WRITERS):
                 new = [one.path for one in sidecar.inputs.get(file.name, []) if one.path not in stages]
@@ -273,25 +276,6 @@ def _findings(manifest: CapsuleManifest) -> Iterator[Finding]:
         for sidecar, paths in runs.values():
             if sidecar.stage == stage:
                 yield from _of_run(sidecar, paths, places, manifest.study_read)
-
-
-def other_versions(folder: Path, manifest: CapsuleManifest) -> list[str]:
-    """The libraries whose versions are not those that made the capsule's scores, for readers of differences."""
-    found = set()
-    for file in manifest.files:
-        if file.member is None or file.member.endswith(SUFFIX) or not (folder / f"{file.member}{SUFFIX}").is_file():
-            continue
-        try:
-            sidecar = Sidecar.beside(folder / file.member)
-        except PhrasemtError:
-            continue  # `check_capsule` names it
-        if sidecar.stage in RECOMPUTED:
-            here = library_versions(STAGES[sidecar.stage].libraries)
-            versions = sidecar.versions.items()
-            found |= {
-                f"{name} {version}, here {here.get(name)}" for name, version in versions if here.get(name) != version
-            }
-    return sorted(found)
 
 
 def _origin(path: str, sidecar: Sidecar, recorded: Mapping[str, str]) -> Iterator[Finding]:
@@ -339,10 +323,9 @@ def _compared(path: str, recorded: Path, computed: Path) -> Finding:
         pairs = list(_leaves(*(json.loads(file.read_text(encoding="utf-8")) for file in (recorded, computed))))
         numbers = sum(isinstance(one, int | float) for _, one, _ in pairs)
     else:
-        lines, again = (file.read_text(encoding="utf-8").split("\n") for file in (recorded, computed))
-        longest = max(len(lines), len(again))
-        lines, again = (side + [""] * (longest - len(side)) for side in (lines, again))
-        pairs = [(f"line {number}", one, two) for number, (one, two) in enumerate(zip(lines, again, strict=True), 1)]
+        both = (file.read_text(encoding="utf-8").split("\n") for file in (recorded, computed))
+        lines = enumerate(itertools.zip_longest(*both, fillvalue=""), start=1)
+        pairs = [(f"line {number}", *pair) for number, pair in lines]
         numbers = 0
     return Finding(path, "recomputed", numbers, tuple(_difference(*pair) for pair in pairs if not _equal(*pair[1:])))
 

@@ -28,7 +28,7 @@ _LONGEST = 40  # characters of a wrong argument in a message
 
 
 def add_study(parser: Any, what: str = "study file") -> None:
-    """Add STUDY, the first argument of every verb about a study, which is also the option --study of all verbs."""
+    """Add STUDY, the first argument of commands about a study, which is also the option --study of all commands."""
     parser.add_argument(
         "study",
         nargs="?",
@@ -51,6 +51,13 @@ class _Given(argparse.Action):
             setattr(namespace, self.dest, values)
 
 
+def add_study_option(parser: Any) -> None:
+    """Add --study, for commands whose first argument is something else."""
+    parser.add_argument(
+        "--study", type=Path, default=DEFAULT_STUDY, metavar="STUDY", help="study file (default: %(default)s)"
+    )
+
+
 def add_dataset(parser: Any) -> None:
     """Add the option --dataset."""
     parser.add_argument("--dataset", metavar="NAME", help="data set of the study (default: the first)")
@@ -61,20 +68,6 @@ def add_profile(parser: Any) -> None:
     parser.add_argument(
         "--profile", default="profiles/local", metavar="FOLDER", help="profile of Snakemake (default: %(default)s)"
     )
-
-
-def name_behind_study(what: str) -> Callable[[str], str]:
-    """Return the type of an argument behind STUDY. A study alone would be taken for it, because STUDY may be left out.
-
-    what: the argument, as the help shows it.
-    """
-
-    def read(text: str) -> str:
-        if Path(text).suffix in (".yaml", ".yml"):
-            raise argparse.ArgumentTypeError(f"{text} is a study; {what} behind it is missing")
-        return text
-
-    return read
 
 
 def study_name(study: Path) -> str:
@@ -118,11 +111,6 @@ def in_range(
         return found
 
     return read
-
-
-def cores() -> Callable[[str], float]:
-    """Return the function for `--cores`: each core is a process or a thread, so more than there are help nobody."""
-    return in_range(int, 1, len(os.sched_getaffinity(0)), because="the cores that this process may use")
 
 
 class Output(PosixPath):

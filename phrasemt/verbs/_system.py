@@ -1,4 +1,4 @@
-"""The options --study, --system, --seed and --dataset, for verbs about one trained system."""
+"""The options --study, --system, --seed and --dataset, for commands about one trained system."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from phrasemt.errors import PhrasemtError
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
-from phrasemt.verbs._arguments import DEFAULT_STUDY, choose, cores, in_range
+from phrasemt.verbs._arguments import add_study_option, choose, in_range
 from phrasemt.workflow.model_folder import read_model_folder
 from phrasemt.workflow.trained_system import TrainedSystem
 
@@ -28,12 +28,6 @@ class ChosenTraining:
     def files(self) -> TrainedSystem:
         """The settings and files of the trained system. Raises the errors of `TrainedSystem.of_study`."""
         return TrainedSystem.of_study(self.study, self.dataset, self.system, self.seed)
-
-
-def add_study_option(parser: Any) -> None:
-    parser.add_argument(
-        "--study", type=Path, default=DEFAULT_STUDY, metavar="STUDY", help="study file (default: %(default)s)"
-    )
 
 
 def add_training(parser: Any) -> None:
@@ -55,7 +49,9 @@ def add_system(parser: Any) -> None:
 
 def add_cores(parser: Any) -> None:
     """Add the option --cores."""
-    parser.add_argument("--cores", type=cores(), default=len(os.sched_getaffinity(0)), metavar="N", help="default: all")
+    here = len(os.sched_getaffinity(0))
+    kind = in_range(int, 1, here, because="the cores that this process may use")
+    parser.add_argument("--cores", type=kind, default=here, metavar="N", help="default: all")
 
 
 def system_files(options: argparse.Namespace) -> TrainedSystem:
@@ -76,20 +72,13 @@ def system_files(options: argparse.Namespace) -> TrainedSystem:
 def chosen_training(options: argparse.Namespace) -> ChosenTraining:
     """The training that the command line names. Raises PhrasemtError for a study, system or seed that is not there."""
     study = load_study(options.study)
-    return trainings_of(study, chosen_system(study, options.system), options)[0]
-
-
-def trainings_of(study: Study, system: str, options: argparse.Namespace) -> list[ChosenTraining]:
-    """The training of a system with the seed of the command line, or all. Raises PhrasemtError for another seed."""
+    system = chosen_system(study, options.system)
     seeds = study.seeds_of(system)
     if options.seed is not None and options.seed not in seeds:
         known = ", ".join(map(str, seeds))
-        where = f"--seed {options.seed}"
-        raise PhrasemtError("no such seed", where=where, expected=f"one of {known}")
+        raise PhrasemtError("no such seed", where=f"--seed {options.seed}", expected=f"one of {known}")
     dataset = choose("dataset", options.dataset, list(study.datasets))
-    return [
-        ChosenTraining(study, dataset, system, seed) for seed in (seeds if options.seed is None else [options.seed])
-    ]
+    return ChosenTraining(study, dataset, system, seeds[0] if options.seed is None else options.seed)
 
 
 def chosen_system(study: Study, wanted: str | None) -> str:

@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 
 from phrasemt.errors import DamagedFileError
-from phrasemt.report.capsule import CapsuleManifest, check_capsule, opened_capsule, other_versions, write_capsule
+from phrasemt.report.capsule import CapsuleManifest, check_capsule, opened_capsule, write_capsule
 from phrasemt.runs.units import size
 from phrasemt.study.reading import load_study
 from phrasemt.verbs._arguments import Output, add_study
@@ -50,7 +50,8 @@ def _check(capsule: Path) -> None:
     logging.getLogger("phrasemt").setLevel(logging.WARNING)
     different = numbers = 0
     with opened_capsule(capsule) as (folder, manifest):
-        for finding in check_capsule(folder, manifest):
+        findings, versions = check_capsule(folder, manifest)
+        for finding in findings:
             different += bool(finding.differences)
             numbers += finding.numbers
             if not finding.differences:
@@ -60,7 +61,7 @@ def _check(capsule: Path) -> None:
             if (more := len(finding.differences) - _MOST_NAMED) > 0:
                 print(f"{finding.path}: and {more:,} more differences")
         _print_left_out(manifest)
-        if versions := other_versions(folder, manifest):
+        if versions:
             print(f"other versions than those of the capsule: {'; '.join(versions)}")
     if different:
         what = f"{different} files differ from what they are computed from"

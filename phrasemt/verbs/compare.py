@@ -25,9 +25,8 @@ from phrasemt.scoring.significance import SeedVariation, compare_scores, resampl
 from phrasemt.study.evaluation import SEED
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
-from phrasemt.verbs._arguments import choose, in_range
+from phrasemt.verbs._arguments import add_study_option, choose, in_range
 from phrasemt.verbs._scores import Results, ScoreRow, add_samples, gain_lines, score_table
-from phrasemt.verbs._system import add_study_option
 from phrasemt.workflow.paths import Paths
 
 _Kind = TypeVar("_Kind", SystemScores, AttentionAnalysis, ContrastAccuracy)

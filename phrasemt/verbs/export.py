@@ -7,8 +7,8 @@ import argparse
 from phrasemt import __version__
 from phrasemt.decoding.ctranslate2_folder import write_ctranslate2_folder
 from phrasemt.report.model_card import model_card
-from phrasemt.verbs._arguments import Output
-from phrasemt.verbs._system import add_study_option, add_training, chosen_training
+from phrasemt.verbs._arguments import Output, add_study_option
+from phrasemt.verbs._system import add_training, chosen_training
 from phrasemt.workflow.model_folder import write_model_folder
 
 

@@ -37,8 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Force the lines. Raises DataError for texts of different length, and without a line."""
     logging.getLogger("phrasemt").setLevel(logging.WARNING)
-    system = system_files(options)
     sources, targets = read_columns(options.source, options.target)
+    system = system_files(options)
     with lease(1):
         translator = Translator(system, decoding=system.settings.decoding, cores=options.cores)
         sentences = list(translator.force(sources, targets, attention=options.attention is not None))

@@ -27,7 +27,7 @@ from phrasemt.study.schema import Study
 from phrasemt.syntax.annotations import Annotations
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.trees import Tree, parse_tree
-from phrasemt.verbs._arguments import add_dataset, add_study, choose, chosen_dataset, in_range, name_behind_study
+from phrasemt.verbs._arguments import add_dataset, add_study_option, choose, chosen_dataset, in_range
 from phrasemt.workflow.paths import Paths
 
 _ROW = re.compile(r"[0-9]{1,18}")
@@ -61,9 +61,8 @@ class StageRun:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_study(parser)
-    help = "pair, such as test:17; rows of the raw text count from 0"
-    parser.add_argument("pair", type=name_behind_study("SPLIT:ROW"), metavar="SPLIT:ROW", help=help)
+    parser.add_argument("pair", metavar="SPLIT:ROW", help="such as test:17; rows of the raw text count from 0")
+    add_study_option(parser)
     add_dataset(parser)
     parser.add_argument(
         "--system", metavar="NAME", help="also show the translation of this system (default: the preparation only)"

@@ -20,7 +20,7 @@ import torch
 import phrasemt
 from phrasemt import verbs
 from phrasemt.cli import main
-from phrasemt.verbs import check, describe, plan, show, status, trace
+from phrasemt.verbs import check, describe, plan, show, status
 from phrasemt.verbs._arguments import Output
 
 ABOUT_A_STUDY = [
@@ -28,7 +28,6 @@ ABOUT_A_STUDY = [
     (plan, [], {"names": []}),
     (show, [], {}),
     (status, [], {}),
-    (trace, ["test:17"], {"pair": "test:17"}),
 ]
 
 
@@ -53,7 +52,7 @@ def test_verbs_about_results_take_a_name_too(
     assert main([verb, "small"]) == 2
     message = capsys.readouterr().err
     assert "small" in message
-    assert "--configfile STUDY.yaml" in message
+    assert "STUDY.yaml" in message
 
 
 def test_each_verb_is_listed_and_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,7 +32,7 @@ def write(path: str | Path, content: bytes) -> Path:
 def test_rows_of_a_split(paths: Paths, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     write(paths.examples.at(split="test"), b"")
     rows = write(paths.rows.at(split="test"), content)
-    assert main(["trace", "study.yaml", "test:1"]) == 2
+    assert main(["trace", "test:1", "--study", "study.yaml"]) == 2
     assert f"{rows}: not a file of clean_pairs (found ValueError" in capsys.readouterr().err
 
 

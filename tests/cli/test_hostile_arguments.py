@@ -37,7 +37,6 @@ HOSTILE = {
     # numbers
     "translate text.en --cores 999999": "argument --cores: expected a whole number from 1 to",
     "force text.en text.de --cores 0": "argument --cores: expected a whole number from 1 to",
-    "contrast pairs.tsv --cores -1": "argument --cores: expected a whole number from 1 to",
     "learn_subwords --cores 0": "argument --cores: expected a whole number from 1 to 4096",
     "train_model --cores 999999": "argument --cores: expected a whole number from 1 to 4096",
     "train_model --minutes nan": "argument --minutes: expected a number from 0",
@@ -83,15 +82,15 @@ HOSTILE = {
     "chekc config.yaml": "chekc: no such verb; did you mean 'check'? Next: `phrasemt --help` lists all",
     "''": "no such verb",
     "describe mine.yaml": "--system: which system? (expected one of base, large)",
-    "tree mine.yaml": "argument SPLIT:ROW: mine.yaml is a study; SPLIT:ROW behind it is missing",
+    "trace mine.yaml": "mine.yaml: not a pair",
     "describe --system bsae": "bsae: no such system (expected one of base, large; did you mean 'base'?)",
     "translate text.en --system nope": "nope: no such system",
-    "tree test:17": "test.arrow: test is not prepared yet (found no such file). Next: snakemake",
+    "trace test:17": "test.arrow: test is not prepared yet (found no such file). Next: snakemake",
     "trace tset:17": "tset: no such split (expected one of train, dev, test; did you mean 'test'?)",
-    f"tree test:{DIGITS}": "not a pair",
-    f"tree {DIGITS}": "not a pair",
-    "tree test:-1": "not a pair",
-    "tree test:²": "not a pair",
+    f"trace test:{DIGITS}": "not a pair",
+    f"trace {DIGITS}": "not a pair",
+    "trace test:-1": "not a pair",
+    "trace test:²": "not a pair",
 }
 
 

@@ -123,13 +123,13 @@ def test_messages_stand_in_the_log_of_the_stage(undisturbed: Workplace) -> None:
 
 
 def test_a_language_model_has_no_translation_to_trace(undisturbed: Workplace) -> None:
-    done = undisturbed.phrasemt("trace", "study.yaml", "test:3", "--system", "lm")
+    done = undisturbed.phrasemt("trace", "test:3", "--study", "study.yaml", "--system", "lm")
     assert (done.returncode, done.stdout) == (2, "")
     assert "--system lm: a language model does not translate. Next: leave out --system" in done.stderr
 
 
 def test_a_pair_can_be_traced_to_its_translation(undisturbed: Workplace) -> None:
-    done = undisturbed.phrasemt("trace", "study.yaml", "test:3", "--system", "max")
+    done = undisturbed.phrasemt("trace", "test:3", "--study", "study.yaml", "--system", "max")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     *stages, table = dict.fromkeys(line.split("  ")[0] for line in lines if not line.startswith(" "))

@@ -69,7 +69,8 @@ def capsule(tmp_path):
 
 def _differences(path: Path) -> dict[str, str]:
     with opened_capsule(path) as (folder, note):
-        return {one.path: " ".join(one.differences) for one in check_capsule(folder, note) if one.differences}
+        findings, _ = check_capsule(folder, note)
+        return {one.path: " ".join(one.differences) for one in findings if one.differences}
 
 
 def _edited(content: bytes, pattern: bytes, replacement: bytes) -> bytes:
@@ -291,7 +292,6 @@ def test_damaged_capsules_are_refused(whole, capsule, tmp_path):
         {**whole, MANIFEST: b"[" * 100_000},
         {**whole, MANIFEST: _edited(whole[MANIFEST], b'"samples": 100', b'"samples": -5')},
         {**whole, MANIFEST: _edited(whole[MANIFEST], b'"samples": 100', b'"samples": 300000000')},
-        {**whole, **{f"more/{number}": b"" for number in range(20_000)}},
     ):
         with pytest.raises(DamagedFileError, match="not a whole capsule"), opened_capsule(capsule(members)):
             pass
