@@ -27,14 +27,13 @@ OWN, OF_THE_RULE, NOTHING = "the same job", "jobs of the rule", "nothing"
 class Costs:
     """Of a job, or of some jobs together.
 
-    memory: the most that the profile requests for one of them, in MB. basis: how many times rest on what.
+    basis: how many times rest on what; empty for costs that rest on no finished job.
     """
 
     jobs: int = 1
     core_hours: float = 0
     gpu_hours: float = 0
     bytes: float = 0
-    memory: float = 0
     basis: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Costs) -> None:
@@ -42,7 +41,6 @@ class Costs:
         self.core_hours += other.core_hours
         self.gpu_hours += other.gpu_hours
         self.bytes += other.bytes
-        self.memory = max(self.memory, other.memory)
         self.basis += other.basis
 
 
@@ -107,19 +105,11 @@ def seconds_of_jobs(study: str, rule: str) -> dict[Path, float]:
 def seconds_of_job(benchmark: Path) -> float | None:
     """Wall seconds of a finished job; None when it did not run itself, or there is no record that can be read."""
     note = StageNote.read(stage_note(log_of(benchmark)))
-    return None if note and note.from_cache else _mean_of(benchmark, "s")
-
-
-def memory_of_job(benchmark: Path) -> float:
-    """The most memory of a finished job, in MB, as Snakemake saw it; 0 when it saw none."""
-    return _mean_of(benchmark, "max_rss") or 0
-
-
-def _mean_of(benchmark: Path, column: str) -> float | None:
-    """The mean of a column of a benchmark; None when there is no record that can be read."""
+    if note and note.from_cache:
+        return None
     try:
         with benchmark.open(encoding="utf-8", newline="") as stream:
-            return statistics.fmean(float(row[column]) for row in csv.DictReader(stream, delimiter="\t"))
+            return statistics.fmean(float(row["s"]) for row in csv.DictReader(stream, delimiter="\t"))
     except (OSError, ValueError, KeyError, TypeError):  # StatisticsError is a ValueError
         return None
 

@@ -6,24 +6,20 @@ import argparse
 import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
-from phrasemt.artefacts.sidecar import Sidecar
-from phrasemt.errors import DamagedFileError, PhrasemtError
+from phrasemt.errors import PhrasemtError
 from phrasemt.runs.accept import accept
 from phrasemt.runs.costs import ALL, NOTHING, Costs, Recorded, by_rule
 from phrasemt.runs.plan import CHANGES, FOLLOWS, INPUTS, NEWER, TIMES, Job, Plan, plan_of
 from phrasemt.runs.text_table import table
 from phrasemt.runs.units import size
-from phrasemt.stages.training import TrainModel
 from phrasemt.study.reading import load_study
 from phrasemt.verbs._arguments import add_profile, add_study, in_range
-from phrasemt.verbs._rates import GPUS, MEASURED, target_tokens
+from phrasemt.verbs._prices import GPUS, MEASURED, Prices, rate_of, times_the_work
 from phrasemt.workflow.check import precision_of_old_gpus
 from phrasemt.workflow.paths import Paths
 
 MOST_CHANGES, MOST_NAMED = 20, 6
-_SYMBOLS = 32_000  # of each side, where the costs of two models are compared
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,10 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "for the present settings and code, so that the next run does not make them again; NAME restricts this to "
         "some rules or artefacts. Use it for changes that you know to have no effect, and after a copy of the folder, "
         "which changes the times of all files: it compares the contents with the sidecars. It accepts nothing when an "
-        "output is damaged, or when an output that you name was made from other inputs. With --gpus, also print the "
-        "price of the jobs before anything like them has run: hours, disk and memory of each rule and days on these "
-        "GPUs. With --rehearsal, the price comes from a finished rehearsal of the study (`phrasemt scale STUDY "
-        "rehearsal`), rule by rule and system by system, with the memory and the speed that it measured."
+        "output is damaged, or when an output that you name was made from other inputs. With --gpus, the cost is a "
+        "price on these GPUs, before anything like the jobs has run, and the days that they take. After a rehearsal "
+        "(`phrasemt scale STUDY rehearsal`) has finished, --gpu-model measured takes the speed of its trainings."
     )
     add_study(parser)
     parser.add_argument("names", nargs="*", metavar="NAME", help="with --accept: rules or artefacts (default: all)")
@@ -48,16 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--gpus", type=in_range(int, 1), metavar="N", help="price on so many GPUs, one training on each"
     )
     parser.add_argument(
-        "--rehearsal", type=Path, metavar="FILE", help="price from what this rehearsal of the study measured"
-    )
-    parser.add_argument(
         "--gpu-model", choices=[*GPUS, MEASURED], default="a100",
         help="with --gpus: their kind (default a100), or the rate of the trainings that have finished below results/",
-    )  # fmt: skip
-    parser.add_argument(
-        "--utilisation", type=in_range(float, 0.001, 1), metavar="X",
-        help="with --gpus: share of its stated rate that a GPU reaches in a training (default: an estimate for the "
-        "family of each system, docs/performance-log.md)",
     )  # fmt: skip
 
 
@@ -72,28 +59,19 @@ def run(options: argparse.Namespace) -> None:
         accepted = Counter(job.planned.rule for job in accept(plan, options.names, options.note))
         print(f"accepted: {_counted(accepted, most=len(accepted))}")
         plan = plan_of(options.study, options.profile)
-    print(*describe(plan), sep="\n")
+    prices = Prices(load_study(options.study), rate_of(options.gpu_model)) if options.gpus and plan.jobs else None
+    print(*describe(plan, prices, options.gpus or 1), sep="\n")
     if options.gpus or any(job.planned.gpus for job in plan.jobs):
         print(*(f"{line}\n" for line in precision_of_old_gpus(load_study(options.study))), sep="", end="")
-    if options.rehearsal and plan.jobs:
-        from phrasemt.verbs._rehearsed import Rehearsed, describe_rehearsed  # imports torch
-
-        measured = Rehearsed(load_study(options.study), load_study(options.rehearsal), plan.jobs)
-        print(*describe_rehearsed(plan, measured, options.gpus), sep="\n")
-    elif options.gpus and plan.jobs:
-        from phrasemt.verbs._price import Prices, describe_price, rate_of  # imports torch
-
-        prices = Prices(load_study(options.study), rate_of(options.gpu_model, options.utilisation))
-        print(*describe_price(plan, prices, options.gpus), sep="\n")
 
 
-def describe(plan: Plan) -> Iterator[str]:
-    """Yield the lines that describe a plan."""
+def describe(plan: Plan, prices: Prices | None = None, gpus: int = 1) -> Iterator[str]:
+    """Yield the lines that describe a plan. prices: on so many GPUs; None for the cost by finished jobs."""
     total = len(plan.jobs) + len(plan.finished)
     if plan.jobs:
         yield f"{plan.study}: {len(plan.jobs):,} of {total:,} jobs to run"
         yield from _changed("changed since the outputs were made", plan.jobs, plan.datasets)
-        yield from _costs(plan)
+        yield from _costs(plan, prices, gpus)
     else:
         yield f"{plan.study}: nothing to do, all {total:,} jobs are done"
     if same := sum({reason.why for reason in job.reasons} == {TIMES} for job in plan.jobs):
@@ -134,27 +112,30 @@ def _changed(heading: str, jobs: Sequence[Job], datasets: Sequence[str]) -> Iter
         yield f"  and {more:,} more changes"
 
 
-def _costs(plan: Plan) -> Iterator[str]:
+def _costs(plan: Plan, prices: Prices | None, gpus: int) -> Iterator[str]:
     """Yield the tables of rules and systems with the costs of their jobs, the reasons, and what the costs rest on."""
-    recorded = Recorded(plan.study, plan.finished)
+    recorded, paths = Recorded(plan.study, plan.finished), Paths(plan.study)
     costs_of = [
-        (job, recorded.of(job.planned, functools.partial(_times_the_work, job, Paths(plan.study)))) for job in plan.jobs
+        (job, prices.of(job) if prices else recorded.of(job.planned, functools.partial(times_the_work, job, paths)))
+        for job in plan.jobs
     ]
     costs = by_rule((job.planned.rule, one) for job, one in costs_of)
     rows: list[tuple[str, ...]] = [("rule", "jobs", "core h", "GPU h", "disk", "why")]
     for rule, one in costs.items():
-        hours = [_hours(hours) if one.basis.keys() - {NOTHING} else "?" for hours in (one.core_hours, one.gpu_hours)]
+        hours = ["?" if one.basis.keys() == {NOTHING} else _hours(hours) for hours in (one.core_hours, one.gpu_hours)]
         why = _why([job for job in plan.jobs if job.planned.rule == rule])
         rows.append((rule, f"{one.jobs:,}", *hours, size(one.bytes) if one.bytes else "?", why))
     yield from (f"  {line}" for line in table(rows, right_aligned=rows[0][1:-1]))
-    yield from describe_systems(costs_of)
+    yield from _systems(costs_of)
+    if prices:
+        yield from _days(prices, costs_of, costs[ALL].gpu_hours, gpus)
     if known := Counter({basis: number for basis, number in costs[ALL].basis.items() if basis != NOTHING}):
         yield f"the cost comes from earlier runs: {_counted(known)}"
     if unknown := Counter({rule: n for rule, one in costs.items() if rule != ALL and (n := one.basis[NOTHING])}):
         yield f"the cost does not include these jobs, because no such job has run here yet: {_counted(unknown)}"
 
 
-def describe_systems(costs_of: Iterable[tuple[Job, Costs]]) -> Iterator[str]:
+def _systems(costs_of: Iterable[tuple[Job, Costs]]) -> Iterator[str]:
     """Yield a table of the GPU hours of each system, where any are known: all of them, and those of its trainings."""
     hours: dict[str, list[float]] = {}
     for job, costs in costs_of:
@@ -168,26 +149,17 @@ def describe_systems(costs_of: Iterable[tuple[Job, Costs]]) -> Iterator[str]:
         yield from (f"  {line}" for line in table(rows, right_aligned=rows[0][1:]))
 
 
-def _times_the_work(job: Job, paths: Paths, benchmark: Path) -> float:
-    """How many times the work of a finished training a training is: target tokens times multiply-adds; else 1."""
-    if job.planned.rule != "train_model":
-        return 1
-    try:
-        record = paths.training_record.at(**paths.benchmark("train_model").names(benchmark))
-        old = TrainModel.model_validate(Sidecar.beside(record).settings)
-    except (DamagedFileError, ValueError):
-        return 1  # nothing tells the work of that training any more
-    new = TrainModel.model_validate_json(job.snakemakes.params.settings)
-    times = target_tokens(new.training) / target_tokens(old.training)
-    if new.model == old.model:
-        return times
-    from phrasemt.models.cost import cost_of  # imports torch
-
-    new_cost, old_cost = (
-        cost_of(settings.model, source_vocabulary=_SYMBOLS, target_vocabulary=_SYMBOLS).multiply_adds
-        for settings in (new, old)
+def _days(prices: Prices, costs_of: Sequence[tuple[Job, Costs]], gpu_hours: float, gpus: int) -> Iterator[str]:
+    """Yield the days that all jobs take on so many GPUs, one job on each, and what the prices assume."""
+    longest, its_price = max(costs_of, key=lambda one: one[1].gpu_hours)
+    name, its_days = longest.wildcards.get("system", longest.planned.rule), its_price.gpu_hours / 24
+    yield (
+        f"{max(gpu_hours / 24 / gpus, its_days):,.1f} days on {gpus} x {prices.rate.device}; the longest job, {name}, "
+        f"takes {its_days:,.1f}"
     )
-    return times * new_cost / old_cost
+    yield f"assumed: {prices.assumed}"
+    if prices.unknown:
+        yield f"left out, because nobody has published their number of lines: {', '.join(sorted(prices.unknown))}"
 
 
 def _why(jobs: Sequence[Job]) -> str:
@@ -199,7 +171,7 @@ def _why(jobs: Sequence[Job]) -> str:
 
 
 def _hours(hours: float) -> str:
-    return "<0.01" if 0 < hours < 0.01 else f"{hours:.2f}" if hours else "0"
+    return "<0.01" if 0 < hours < 0.01 else f"{hours:,.2f}" if hours else "0"
 
 
 def _counted(numbers: Counter[str], most: int = MOST_NAMED) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import get_args
 
 import invented_runs
 import pytest
@@ -15,21 +16,25 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_lines
 from phrasemt.runs.notes import StageNote
 from phrasemt.runs.plan import Job, Plan
+from phrasemt.study.architectures import Layers, TransformerModel
 from phrasemt.study.reading import load_study
-from phrasemt.verbs._price import Prices, describe_price, rate_of
-from phrasemt.verbs._rates import GPUS, MEASURED, UTILISATION
+from phrasemt.verbs._prices import ATTENTIONS, FAMILIES, GPUS, MEASURED, Prices, Rate, rate_of
+from phrasemt.verbs.plan import describe
+
+RATE = Rate("some", "a test", lambda model: 312e12 * 0.3)
+STUDIES = sorted((Path(__file__).parents[3] / "studies").glob("*.yaml"))
 
 pytestmark = pytest.mark.usefixtures("here")
 
 
-def job(rule: str, *, mem_mb: int = 0, **wildcards: str) -> Job:
-    snakemakes = SimpleNamespace(wildcards=wildcards, resources={"mem_mb": mem_mb})
+def job(rule: str, **wildcards: str) -> Job:
+    snakemakes = SimpleNamespace(wildcards=wildcards)
     return Job(planned=invented_runs.job(rule), reasons=[], snakemakes=snakemakes)
 
 
 @pytest.fixture
 def prices(repository: Path) -> Prices:
-    return Prices(load_study(repository / "studies" / "xu2020-en-de.yaml"), rate_of("a100", 0.3))
+    return Prices(load_study(repository / "studies" / "xu2020-en-de.yaml"), RATE)
 
 
 def test_a_training_costs_six_operations_for_each_parameter_and_token(prices: Prices) -> None:
@@ -40,17 +45,23 @@ def test_a_training_costs_six_operations_for_each_parameter_and_token(prices: Pr
     width, vocabulary = 512, 32_004
     parameters = 6 * (4 + 2 * 4) * width**2 + 6 * (8 + 2 * 4) * width**2 + width * vocabulary
     hours = 6 * parameters * 25_000 * 100_000 / (312e12 * 0.3) / 3600
-    found = prices.of(job("train_model", dataset="wmt14", system="base", mem_mb=16_000))
+    found = prices.of(job("train_model", dataset="wmt14", system="base"))
     assert hours < found.gpu_hours < 1.03 * hours
-    assert found.memory == 16_000
 
 
-def test_the_assumed_share_of_the_rate_is_that_of_the_family(repository: Path) -> None:
-    path = repository / "studies" / "xu2020-en-de.yaml"
-    training = job("train_model", dataset="wmt14", system="base")
-    whole = Prices(load_study(path), rate_of("a100", 1)).of(training).gpu_hours
-    assert Prices(load_study(path), rate_of("a100")).of(training).gpu_hours == pytest.approx(whole / 0.12)
-    assert {family: rate / 312e12 for family, rate in rate_of("a100").of_families.items()} == pytest.approx(UTILISATION)
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_every_system_of_a_study_has_a_rate_of_its_family_and_attention(path: Path) -> None:
+    rate = rate_of("a100")
+    for system in load_study(path).models.values():
+        assert system.model.family in FAMILIES
+        attention = ATTENTIONS[system.model.attention] if isinstance(system.model, Layers) else 1
+        assert rate.of(system.model) == pytest.approx(312e12 * FAMILIES[system.model.family] * attention)
+
+
+def test_each_attention_has_a_rate() -> None:
+    assert set(get_args(Layers.model_fields["attention"].annotation)) == ATTENTIONS.keys()
+    plain, relative, ngrams = (rate_of("h100").of(TransformerModel(attention=one)) for one in ATTENTIONS)
+    assert plain > relative > ngrams
 
 
 def test_text_stages_cost_lines_and_unknown_numbers_are_named(prices: Prices) -> None:
@@ -67,7 +78,7 @@ def test_text_stages_cost_lines_and_unknown_numbers_are_named(prices: Prices) ->
 
 
 def test_a_text_of_one_language_takes_half_the_disk_of_pairs(prices: Prices, repository: Path) -> None:
-    of_words = Prices(load_study(repository / "studies" / "phrasal2020-lm1b.yaml"), rate_of("a100", 0.3))
+    of_words = Prices(load_study(repository / "studies" / "phrasal2020-lm1b.yaml"), RATE)
     packing = job("pack_examples", dataset="wmt14", split="train")
     assert prices.of(packing).bytes == 240 * 4_520_620
     (name,) = of_words.study.datasets
@@ -79,12 +90,11 @@ def test_days_are_those_of_the_longest_training_when_there_are_many_gpus(prices:
     plan = Plan(study="s", datasets=["wmt14"], jobs=jobs, workflow=None)
     days = prices.of(jobs[0]).gpu_hours / 24
     for gpus, expected in ((1, 2 * days), (2, days), (8, days)):
-        lines = list(describe_price(plan, prices, gpus))
+        lines = list(describe(plan, prices, gpus))
         assert [line.split() for line in lines if line.startswith("  base ")] == [
             ["base", f"{48 * days:,.1f}", f"{48 * days:,.1f}"]
         ]
-        (line,) = (line for line in lines if "days of the GPUs" in line)
-        assert line == f"{expected:,.1f} days of the GPUs; the longest job, base, takes {days:,.1f} on one of them"
+        assert f"{expected:,.1f} days on {gpus} x some; the longest job, base, takes {days:,.1f}" in lines
     assert GPUS["a100"] == 312  # data sheet of the A100: BFLOAT16 tensor core, 312 TFLOPS (624 with sparsity)
 
 
@@ -115,13 +125,13 @@ def test_a_measured_rate_is_that_of_the_device_with_most_trainings() -> None:
     Path("results/other/d.en-de/models/base/5/training.json").write_text("of another version")
     parameters = 6 * (4 + 2 * 4) * 512**2 + 6 * (8 + 2 * 4) * 512**2 + 512 * 32_004
     rate = rate_of(MEASURED)
-    assert 6 * parameters * 60_000 < rate.of_families["transformer"] < 1.03 * 6 * parameters * 60_000
-    assert rate.others == rate.of_families["transformer"]
+    assert 6 * parameters * 60_000 < rate.of(TransformerModel()) < 1.03 * 6 * parameters * 60_000
+    assert rate.of(TransformerModel(attention="ngrams")) == rate.of(TransformerModel()), "none has finished"
     assert rate.device == "NVIDIA A100"
     assert "measured rates of NVIDIA A100 on node1 " in rate.basis
     assert "medians of 3 finished trainings" in rate.basis
 
 
 def test_without_a_finished_training_no_rate_is_measured() -> None:
-    with pytest.raises(PhrasemtError, match="no finished training tells a rate"):
+    with pytest.raises(PhrasemtError, match="no finished training has a rate"):
         rate_of(MEASURED)

@@ -1,0 +1,222 @@
+"""The price of a study before its run: hours of GPUs and of cores, and disk.
+
+A training or a search costs multiply-adds (phrasemt/models/cost.py), which a device computes at a rate: estimated from
+its data sheet, or what trainings that have finished below results/ reached. A stage that prepares text costs time and
+disk for each line, at the rates of one core in docs/performance.md.
+"""
+
+from __future__ import annotations
+
+import functools
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from phrasemt.artefacts.sidecar import Sidecar
+from phrasemt.artefacts.training import TrainingRecord
+from phrasemt.errors import DamagedFileError, PhrasemtError
+from phrasemt.files.lines import count_lines
+from phrasemt.registry.corpora import part_of, source_file
+from phrasemt.runs.costs import Costs
+from phrasemt.runs.notes import StageNote, training_note
+from phrasemt.runs.plan import Job
+from phrasemt.stages.training import TrainModel
+from phrasemt.study.architectures import Architecture
+from phrasemt.study.datasets import DatasetText, RegistryText
+from phrasemt.study.schema import Study
+from phrasemt.study.training import Training
+from phrasemt.workflow.paths import Paths
+
+# Products of 16-bit matrices, sums in float32, without sparsity, in 10^12 floating-point operations a second, as the
+# data sheets state them. The first three have no units for bfloat16 and compute in float32.
+GPUS = {
+    "t4": 8.1, "gtx1080ti": 11.3, "v100": 15.7, "rtx3090": 71, "l4": 121, "a10": 125, "rtx4090": 165, "a100": 312,
+    "l40s": 362, "h100": 989, "h200": 989,
+}  # fmt: skip
+MEASURED = "measured"  # in place of a kind of GPU: the device of the finished trainings
+# The part of that rate that a training reaches, by family, and what remains of it with the attention of its settings:
+# estimates for an H100 and updates of 25,000 tokens from counts of launches (docs/performance-log.md, "On a GPU").
+FAMILIES = {"transformer": 0.12, "language_model": 0.12, "phrase_representation": 0.08, "dl4mt": 0.01, "biscale": 0.008}
+ATTENTIONS = {"tokens": 1, "relative": 10 / 12, "ngrams": 8 / 12}
+_OTHER_FAMILIES = 0.05
+_SEARCH = 0.25  # of the rate of a training, because a search multiplies small matrices
+_BACKWARD = 2  # times the multiply-adds of the forward pass
+_TOKENS = 27  # a sentence, about the mean of WMT in subwords: POSITIONS of phrasemt/models/cost.py
+_STATE = 6  # copies of the weights in the states that a training keeps, beside the averaged checkpoints
+_OTHER_SECONDS = 10  # of a stage that takes seconds, however large the corpus is
+
+# Of stages that read lines (or pairs): lines in a second of one core, and bytes of outputs for each line. Rates of
+# extraction and partition are estimates.
+_TEXT_STAGES = {
+    "extract_text": (300_000, 130), "partition_corpus": (100_000, 0), "clean_pairs": (82_000, 135),
+    "tokenize_text": (67_000, 140), "learn_subwords": (28_000, 0), "apply_subwords": (117_000, 150),
+    "build_vocabulary": (43_000, 0), "pack_examples": (57_000, 120), "collect_sentences": (83_000, 140),
+    "parse_sentences": (140, 180), "tag_sentences": (388, 100), "extract_phrases": (42_000, 40),
+    "extract_chunks": (42_000, 60),
+}  # fmt: skip
+_PUBLISHED_PARSER, _GIVEN_TREES = 10, 5_000  # sentences a second of one core in place of that of parse_sentences
+_ANNOTATION = ("parse_sentences", "tag_sentences")  # of a part of the lines each
+_OF_BOTH_SIDES = ("clean_pairs", "pack_examples")  # jobs that write a line of each side
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How fast a device trains. of: floating-point operations a second of a model; basis: what they rest on."""
+
+    device: str
+    basis: str
+    of: Callable[[Architecture], float]
+
+
+def rate_of(kind: str) -> Rate:
+    """The rate of a kind of GPU by its data sheet, or of the device of finished trainings (`MEASURED`).
+
+    Raises PhrasemtError if no training has finished.
+    """
+    if kind == MEASURED:
+        return _measured_rate()
+
+    def estimate(model: Architecture) -> float:
+        of_attention = ATTENTIONS.get(getattr(model, "attention", "tokens"), 1)
+        return GPUS[kind] * 1e12 * FAMILIES.get(model.family, _OTHER_FAMILIES) * of_attention
+
+    reached = f"{min(FAMILIES.values()):.1%} to {max(FAMILIES.values()):.0%} by family and attention (an estimate)"
+    return Rate(kind, f"{GPUS[kind]} TFLOP/s ({kind}), of which a training reaches {reached}", estimate)
+
+
+def _measured_rate() -> Rate:
+    """The medians, over all and by family and attention, of the finished trainings of the device with most of them."""
+    rates: dict[tuple[str, str], list[tuple[str, float]]] = {}
+    for host, device, name, rate in _trainings():
+        rates.setdefault((host, device), []).append((name, rate))
+    if not rates:
+        raise PhrasemtError(
+            "no finished training has a rate",
+            where=TrainingRecord.pattern.glob,
+            expected="the records of a training with its note and its vocabularies",
+            next_step=f"run the study or `phrasemt scale STUDY rehearsal` first, or name a GPU: {', '.join(GPUS)}",
+        )
+    (host, device), found = max(rates.items(), key=lambda entry: len(entry[1]))
+    medians = {name: statistics.median(rate for of, rate in found if of == name) for name, _ in found}
+    of_all = statistics.median(rate for _, rate in found)
+    by_name = ", ".join(f"{name} {rate / 1e12:,.3g}" for name, rate in medians.items())
+    basis = f"measured rates of {device} on {host} in TFLOP/s, medians of {len(found)} finished trainings: {by_name}"
+    return Rate(device, basis, lambda model: medians.get(model.full_name, of_all))
+
+
+def _trainings() -> Iterator[tuple[str, str, str, float]]:
+    """Host, device, model and operations a second of each process, for each finished training that can be read."""
+    for record in sorted(Path().glob(TrainingRecord.pattern.glob)):
+        try:
+            written = TrainingRecord.read(record)
+            note = StageNote.read(training_note(record.parent / written.metrics))
+            inputs = Sidecar.beside(record).inputs
+            source, target = (count_lines(inputs[f"{side}_vocabulary"][0].path) for side in ("source", "target"))
+        except (OSError, ValueError, KeyError, ValidationError, PhrasemtError):
+            continue  # of another version, or without its state and its vocabularies
+        if note and note.training and note.training.tokens_per_second:
+            operations = _operations(written.model, source, target)[0] * note.training.tokens_per_second
+            yield note.host, note.training.device, written.model.full_name, operations / note.training.processes
+
+
+def _operations(model: Architecture, source: int, target: int) -> tuple[float, int]:
+    """Floating-point operations of a training for each target token, and parameters. source, target: vocabularies."""
+    from phrasemt.models.cost import cost_of  # imports torch
+
+    cost = cost_of(model, source_vocabulary=source, target_vocabulary=target)
+    return 2 * (1 + _BACKWARD) * cost.multiply_adds, cost.parameters
+
+
+def _target_tokens(training: Training) -> int:
+    """Target tokens of all updates, as far as they are known before the training."""
+    return (training.tokens_per_update or _TOKENS * (training.sentences_per_update or 0)) * training.max_updates
+
+
+def times_the_work(job: Job, paths: Paths, benchmark: Path) -> float:
+    """How many times the work of a finished training a training is: target tokens times multiply-adds; else 1."""
+    if job.planned.rule != "train_model":
+        return 1
+    try:
+        record = paths.training_record.at(**paths.benchmark("train_model").names(benchmark))
+        old = TrainModel.model_validate(Sidecar.beside(record).settings)
+    except (DamagedFileError, ValueError):
+        return 1  # the work of that training is not known any more
+    new = TrainModel.model_validate_json(job.snakemakes.params.settings)
+    times = _target_tokens(new.training) / _target_tokens(old.training)
+    if new.model == old.model:
+        return times
+    new_cost, old_cost = (_operations(one.model, 32_000, 32_000)[0] for one in (new, old))
+    return times * new_cost / old_cost
+
+
+class Prices:
+    """Prices of the jobs of a study on a kind of device. unknown: texts whose length nobody has published."""
+
+    def __init__(self, study: Study, rate: Rate) -> None:
+        self.study, self.rate = study, rate
+        self.unknown: set[str] = set()
+        self._cost = functools.cache(self._cost_of)
+        self.assumed = (
+            f"{rate.basis}; a search reaches {_SEARCH:.0%} of that rate; {_TOKENS} subwords a sentence; max_updates "
+            "updates; measured or estimated rates of text stages, one core"
+        )
+
+    def of(self, job: Job) -> Costs:
+        """The price of a job. A text of unknown length costs nothing."""
+        rule, names = job.planned.rule, job.wildcards
+        if rule in ("train_model", "translate_examples"):
+            operations, parameters = self._cost(names["dataset"], names["system"])
+            system = self.study.models[names["system"]]
+            seconds_per_token = operations / self.rate.of(system.model)
+            if rule == "train_model":
+                copies = (system.training.average_best or system.training.average_last) + _STATE
+                hours = seconds_per_token * _target_tokens(system.training) / 3600
+                return Costs(gpu_hours=hours, bytes=4 * parameters * copies)
+            tokens = _TOKENS * self._lines(names["dataset"], names["split"]) * system.decoding.beam
+            return Costs(gpu_hours=seconds_per_token / (1 + _BACKWARD) * tokens / _SEARCH / 3600)
+        if rule == "fetch_corpus":
+            return Costs(bytes=source_file(names["corpus"], names["file"]).bytes or 0)
+        rate, bytes_of_line = _TEXT_STAGES.get(rule, (1, 0))
+        lines = self._lines_of(rule, names) if rule in _TEXT_STAGES else 0
+        if rule == "parse_sentences" and (parser := self.study.parsers.get(names["annotator"])) is not None:
+            rate = _PUBLISHED_PARSER if parser.published else _GIVEN_TREES if parser.trees else rate
+        sides = len(self.study.datasets[names["dataset"]].sides) if rule in _OF_BOTH_SIDES else 1
+        return Costs(core_hours=(_OTHER_SECONDS + lines / rate) / 3600, bytes=lines * sides * bytes_of_line)
+
+    def _cost_of(self, dataset: str, system: str) -> tuple[float, int]:
+        from phrasemt.verbs.describe import vocabulary_sizes  # imports torch
+
+        source, target, _ = vocabulary_sizes(self.study, dataset)
+        return _operations(self.study.models[system].model, source, target)
+
+    def _lines_of(self, rule: str, names: dict[str, str]) -> int:
+        """The lines (or pairs) that a job of a stage for text reads."""
+        if rule == "extract_text":
+            return self._published_lines(names["corpus"], names["part"])
+        split = names.get("split", "train")
+        jobs = self.study.datasets[names["dataset"]].annotation_jobs(split) if rule in _ANNOTATION else 1
+        return self._lines(names["dataset"], split) // jobs
+
+    def _lines(self, name: str, split: str) -> int:
+        """The number of pairs of a split, without those whose number nobody has published."""
+        dataset, split = self.study.datasets[name], split.partition(".")[0]
+        if dataset.generator:
+            return int(getattr(dataset.generator, split, dataset.generator.test))
+        if (cut := dataset.cut) and split in cut.splits:
+            train = sum(map(self._lines_of_text, cut.texts)) - cut.dev - cut.test
+            return {"train": max(train, 0), "dev": cut.dev, "test": cut.test}[split]
+        return sum(map(self._lines_of_text, dataset.texts_of_split(split)))
+
+    def _lines_of_text(self, text: DatasetText) -> int:
+        if isinstance(text, RegistryText):
+            return self._published_lines(text.corpus, text.part)
+        return count_lines(text.source)
+
+    def _published_lines(self, corpus: str, part: str) -> int:
+        lines = part_of(corpus, part).lines
+        if not lines:
+            self.unknown.add(f"{corpus} {part}")
+        return lines or 0
