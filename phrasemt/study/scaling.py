@@ -5,8 +5,8 @@ generated corpus within minutes and shows that every stage of a study works. `sm
 on one core with bfloat16 matrix units, on captions or short sentences of the language pair.
 
 A `rehearsal` keeps models, batches, annotators and corpora, and does little of each: it shows that the study runs on
-the user's machines, and how fast its models train there (`phrasemt plan --gpu-model measured`). Scores of none of the three
-can be compared with a paper.
+the user's machines, and how fast its models train there (`phrasemt plan --gpu-model measured`). Scores of none of the
+three can be compared with a paper.
 
 A larger model of a study stays the larger one: widths and heads are divided, they are not replaced.
 """

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "size",
         choices=[*SIZES, REHEARSAL],
         help="micro: generated corpus, minutes; small: about an hour a system; rehearsal: the models, batches and "
-        "corpora of the study with little of each; then `phrasemt plan STUDY --gpus N --gpu-model measured` prices the study",
+        "corpora of the study with little of each; then `phrasemt plan STUDY --gpus N --gpu-model measured` prices it",
     )
     parser.add_argument("--output", type=Output, metavar="FILE", help="the new study (default: standard output)")
 
