@@ -287,7 +287,7 @@ def _origin(path: str, sidecar: Sidecar, recorded: Mapping[str, str]) -> Iterato
 
 
 def _of_run(sidecar: Sidecar, paths: list[str], places: Mapping[str, Path], study: Study) -> list[Finding]:
-    """The outputs of one run of a stage against what the files in the capsule tell."""
+    """The outputs of one run of a stage against what the files in the capsule give."""
     absent = {role for role, files in sidecar.inputs.items() for file in files if file.path not in places}
     try:
         if absent and all(role.startswith(REFERENCE) for role in absent):

@@ -48,7 +48,7 @@ class Results:
 
     @classmethod
     def of(cls, study: Study, datasets: Iterable[str]) -> Self:
-        """Read the files about some data sets. Those of systems and seeds that the study lacks now are left out."""
+        """Read the files about some data sets, of the systems and seeds that the study names now."""
         found = cls(scores=[], attention=[], contrasts=[], source=[])
         trainings = [{"system": system, "seed": seed} for system in study.systems for seed in study.seeds_of(system)]
         for name in datasets:

@@ -92,7 +92,7 @@ def _list() -> Iterator[str]:
 
 
 def _needed(study: Study) -> Iterator[str]:
-    """Yield the files that a study fetches with their terms, and the texts of the user."""
+    """Yield the files that a study fetches with their terms, and your own texts."""
     fetched, own = files_of_study(study)
     mirror = study.mirror or os.environ.get(MIRROR)
     rows = [("corpus", "file", "size", "from")]
@@ -122,7 +122,7 @@ def _needed(study: Study) -> Iterator[str]:
 
 
 def files_of_study(study: Study) -> tuple[dict[tuple[str, str], SourceFile], list[Path]]:
-    """Return the registered files that a study reads, by corpus and name, and the texts of the user."""
+    """Return the registered files that a study reads, by corpus and name, and your own texts."""
     sides: list[tuple[str, str, str]] = []  # corpus, part, language
     files: dict[tuple[str, str], SourceFile] = {}
     own: list[Path] = []
@@ -153,7 +153,7 @@ def files_of_study(study: Study) -> tuple[dict[tuple[str, str], SourceFile], lis
 def _made_of(part: CorpusPart) -> str:
     if (rule := part.selection) is None:
         return ""
-    told = [
+    rules = [
         f"rows of {', '.join(rule.parts)}" if rule.parts else "",
         "without repeated ones" if rule.distinct else "",
         f"at least {rule.min_words} words" if rule.min_words > 1 else "",
@@ -163,7 +163,7 @@ def _made_of(part: CorpusPart) -> str:
         else "",
         f"no sentence of {', '.join(rule.apart_from)}" if rule.apart_from else "",
     ]
-    return f" ({'; '.join(filter(None, told))})"
+    return f" ({'; '.join(filter(None, rules))})"
 
 
 def _show(entry: Corpus) -> Iterator[str]:

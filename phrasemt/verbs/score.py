@@ -96,9 +96,9 @@ def _score(path: Path, tokenizer: Tokenizer, reference_length: ReferenceLength, 
         *(map(list, zip(*map(of_reference, side), strict=True)) for side in references), strict=True
     )
     files, texts = [path, *options.references], [text, *reference]
-    signs = list(map(check_side, files, [tokens, *reference_tokens], files, texts))
-    check_prepared_alike(dict(zip(map(str, files), signs, strict=True)))
-    for file, lines, found in zip(files, texts, signs, strict=True):
+    prepared = list(map(check_side, files, [tokens, *reference_tokens], files, texts))
+    check_prepared_alike(dict(zip(map(str, files), prepared, strict=True)))
+    for file, lines, found in zip(files, texts, prepared, strict=True):
         warn_of_leftovers(file, lines, found)
         if file != path and (blank := lines.count("")):
             log.warning("score: warning: %s: %d blank lines, which count as references of length 0", file, blank)

@@ -26,7 +26,7 @@ def study(undisturbed: Workplace, monkeypatch: pytest.MonkeyPatch) -> Workplace:
     return undisturbed
 
 
-@pytest.mark.parametrize("system", ["base", "bi", "max"])
+@pytest.mark.parametrize("system", ["bi", "max"])
 def test_a_test_set_is_translated_as_in_the_study(study: Workplace, system: str, capfd: Any) -> None:
     assert main([*TRANSLATE, system, str(FOLDER / "raw/test.en")]) == 0
     printed = capfd.readouterr()
