@@ -3,7 +3,7 @@
 In a corpus like Tatoeba a sentence has many translations, so a split by lines would test on sentences of train. Pairs
 that share a source or a target sentence therefore stay together: the pairs are the edges of a bipartite graph, and the
 stage draws connected components of this graph. Sentences that differ only in case, white space and composed letters
-count as equal. scipy finds such components, too, but would be a dependency for the sake of twenty lines.
+count as equal.
 """
 
 from __future__ import annotations

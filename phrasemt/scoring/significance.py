@@ -348,14 +348,13 @@ def two_sided(differences: NDArray[np.float64], discordant: int) -> float:
 def holm(p_values: Sequence[float]) -> list[float]:
     """p-values corrected for testing all of them (Holm 1979): the chance of any false positive stays below the level.
 
-    The k-th smallest of n is multiplied by n - k + 1; corrected values never fall with rank and are at most 1. SciPy
-    lacks this correction, and statsmodels would be a dependency for these lines.
+    The k-th smallest of n is multiplied by n - k + 1; corrected values never fall with rank and are at most 1.
     """
-    corrected, largest = [0.0] * len(p_values), 0.0
-    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
-        corrected[index] = largest
-    return corrected
+    order = np.argsort(p_values, kind="stable")
+    corrected = np.empty(len(order))
+    factors = np.arange(len(order), 0, -1)
+    corrected[order] = np.minimum(1.0, np.maximum.accumulate(factors * np.asarray(p_values, dtype=np.float64)[order]))
+    return corrected.tolist()
 
 
 def mark_of(p_value: float | None) -> str:

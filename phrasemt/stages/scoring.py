@@ -97,7 +97,7 @@ class CompareSystems(Stage):
 
     module = "phrasemt.scoring.significance"
     job_name = "{dataset}.{source}-{target}/{system}"
-    libraries = ("numpy",)
+    libraries = ("numpy", "scipy")
 
     dataset: str
     system: str
