@@ -19,7 +19,7 @@ from runs import Run, TestSet, read_runs
 
 from phrasemt.artefacts.scores import GainByLength, MetricComparison
 from phrasemt.models.cost import idle_parameters_of
-from phrasemt.scoring.gains import Gains, PairedTest, ranges_of
+from phrasemt.scoring.gains import Gains, PairedTest, groups_up_to
 from phrasemt.scoring.significance import (
     ResampledRuns,
     SeedVariation,
@@ -236,7 +236,7 @@ def by_length(system: str, other: str = "", metric: str = "bleu_tok") -> GainByL
         metric=metric,
         test=PairedTest(samples=1000, seed=12345, repeated=repeated),
     )
-    return gains.of(baseline, system, ranges=ranges_of(LENGTHS[study]), joint=[(13, None)])
+    return gains.of(baseline, system, groups=groups_up_to(LENGTHS[study]), joint=[(13, None)])
 
 
 def name(key: str) -> str:

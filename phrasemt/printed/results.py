@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,12 +20,97 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.fields import Language, Name, Number, Settings, Title, refuse
 from phrasemt.files.yaml import parse_yaml
-from phrasemt.printed.claims import AnalysisName, Claim, Range
 
 FOLDER = Path(__file__).parent
 CostKind = Literal["parameters", "training", "decoding"]
 SizeKind = Literal["pairs", "source words", "target words", "vocabulary", "longest side"]
 Value = Annotated[float, Number()]
+
+Hedge = Literal["none", "speculation", "inference", "deontic"]
+HEDGES: dict[Hedge, str] = {
+    "none": "stated",
+    "speculation": "a speculation",
+    "inference": "an inference",
+    "deontic": "a necessity",
+}
+AnalysisName = Literal[
+    "table", "parameters", "training time", "contrasts", "lengths", "length growth", "phrase mass", "entropy",
+    "level weights", "overfitting", "over-translation",
+]  # fmt: skip
+
+
+class Interval(Settings):
+    """Numbers from low to high, both included; None: no limit."""
+
+    low: Value | None = None
+    high: Value | None = None
+
+    @model_validator(mode="after")
+    def _has_numbers(self) -> Interval:
+        if (self.low, self.high) == (None, None):
+            raise ValueError("low or high is needed")
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"low ({self.low}) exceeds high ({self.high})")
+        return self
+
+    def covers(self, low: float, high: float) -> bool:
+        """Whether all numbers from `low` to `high` are in the interval."""
+        return (self.low is None or low >= self.low) and (self.high is None or high <= self.high)
+
+    def misses(self, low: float, high: float) -> bool:
+        """Whether no number from `low` to `high` is in the interval."""
+        return (self.low is not None and high < self.low) or (self.high is not None and low > self.high)
+
+    @property
+    def text(self) -> str:
+        """The interval in words."""
+        if self.low is None:
+            return f"at most {self.high:g}"
+        return f"at least {self.low:g}" if self.high is None else f"{self.low:g} to {self.high:g}"
+
+
+class Measurement(Settings):
+    """A measurement for a claim: an analysis of a system, often compared with that of another system.
+
+    row, than: rows of the paper, `table/row`, that systems stand for; than: None for the figure of one system.
+    expected: where our figure lies if the claim holds; of two systems their difference, of costs their ratio.
+    measure: analysis table, the measure of the paper. words: analyses lengths and contrasts, the group in words.
+    mistake: analysis contrasts, the kind. layer: analysis phrase mass, one layer of all. places: analysis entropy, the
+    attentions (phrasemt/files/attention.py); than_places: others of the same system, with which they are compared.
+    """
+
+    analysis: AnalysisName
+    row: str
+    than: str | None = None
+    expected: Interval
+    measure: Name | None = None
+    words: Interval | None = None
+    mistake: Name | None = None
+    layer: Literal["middle", "top"] | None = None
+    places: list[Name] = Field(default_factory=list)
+    than_places: list[Name] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _fits_the_analysis(self) -> Measurement:
+        needed = {"table": "measure", "lengths": "words", "entropy": "places"}.get(self.analysis)
+        if needed and not getattr(self, needed):
+            raise ValueError(f"the analysis {self.analysis!r} needs {needed}")
+        if self.than is None and self.analysis in ("parameters", "training time"):
+            raise ValueError(f"the analysis {self.analysis!r} is a ratio and needs `than`")
+        return self
+
+
+class Claim(Settings):
+    """What a paper says in a sentence. content: in our words. hedge: how the paper qualifies it. where: in the paper.
+
+    evidence: what would be evidence for it. measured: how it is measured (phrasemt/report/claims.py).
+    """
+
+    content: Title
+    hedge: Hedge
+    where: Title
+    evidence: Title
+    measured: Sequence[Measurement] = Field(min_length=1)
 
 
 class PaperText(Settings):
@@ -93,7 +178,7 @@ class PaperColumn(Settings):
     data: Name | None = None
     test_sets: list[Name] = Field(default_factory=list)
     difference_to: Name | None = None
-    words: Range | None = None
+    words: Interval | None = None
     size: SizeKind | None = None
     note: Name | None = None
 
@@ -268,12 +353,12 @@ def load_papers(folder: Path = FOLDER) -> dict[str, Paper]:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"])) or "file"
             message = str(first.get("ctx", {}).get("error", first["msg"])).split("\n")[0]
-            raise DamagedFileError(f"{place}: {message}", where=path, next_step="mend the file") from None
+            raise DamagedFileError(f"{place}: {message}", where=path, next_step="correct it") from None
         except ValueError as error:
-            raise DamagedFileError(f"cannot be read as YAML: {error}", where=path, next_step="mend the file") from None
+            raise DamagedFileError(f"cannot be read as YAML: {error}", where=path, next_step="correct it") from None
         if paper.paper != path.stem:
             what = "the name of the paper is not that of the file"
-            raise DamagedFileError(what, where=path, expected=path.stem, found=paper.paper, next_step="mend the file")
+            raise DamagedFileError(what, where=path, expected=path.stem, found=paper.paper, next_step="correct it")
         papers[paper.paper] = paper
     return papers
 

@@ -1,45 +1,49 @@
-"""The claims of papers beside what a study measures of them.
+"""The claims of papers beside what a study measures of them, and the section "Claims" of the report.
 
-A claim names analyses (phrasemt/printed/claims.py); `_ANALYSES` has a function for each. It yields a finding for each
-data set and test set: a figure of one system, a difference of two systems, or of costs their ratio. Where the whole
-interval of a finding lies in the range that the claim expects, the study agrees; where all of it lies outside, the
-study is against the claim; otherwise nothing is decided. Intervals:
+A claim names analyses (phrasemt/printed/results.py); `ANALYSES` has a function for each. It yields a figure for each
+data set and test set: of one system, a difference of two systems, or of costs their ratio. Where the whole interval of
+a figure lies in the interval that the claim expects, the study agrees; where all of it lies outside, the study is
+against the claim; otherwise nothing is decided. Intervals:
 
 * of scores, the 95 % interval in the results table; of two systems that are not compared there, none, so nothing is
   decided;
 * of differences by length of the source and of contrastive accuracy, that of the paired test, for any two systems and
-  any range of lengths or distances (phrasemt/scoring/gains.py);
+  any group of lengths or distances (phrasemt/scoring/gains.py);
 * of shares (contrastive pairs, ratings), that of Wilson (1927), and of the difference of two shares of ratings that of
   Newcombe (1998, method 10), which takes them as independent, so it is too wide for two systems on the same sentences;
-* of other figures, the range over the trainings, or the figure itself for one training, which is then said.
+* of other figures, from the lowest to the highest over the trainings, or the figure itself for one training, which is
+  then said.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
 
 from phrasemt.artefacts.scores import GainByLength, MetricComparison
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy, LayerAttention
-from phrasemt.printed.claims import AnalysisName, Range
+from phrasemt.printed.results import HEDGES, AnalysisName, Interval
 from phrasemt.report.blocks.contrasts import wilson_interval
+from phrasemt.report.page import Section, fill
 from phrasemt.report.scored import BLEU, DecidedPairs, ScoredTestSet
 from phrasemt.report.sections.cost import RelativeCost
 from phrasemt.report.sections.trainings import TrainingCurve
-from phrasemt.scoring.gains import ALL, NATS, quarters
-from phrasemt.scoring.gains import Range as Words
+from phrasemt.scoring.gains import ALL, NATS, Bounds, quarters
 from phrasemt.scoring.ratings import SystemRating
-from phrasemt.study.claims import AnalysedFigure, Measurement, StudiedClaim
+from phrasemt.study.claims import AnalysedFigure, StudiedClaim, StudiedMeasurement
 
-# Relative times of one device vary by so much.
-_TIMES_VARY = 0.1
+_TIMES_VARY = 0.1  # relative times of one device
 
 
 @dataclass(frozen=True, kw_only=True)
-class Artefacts:
+class Evidence:
     """What a study has measured. costs: empty where nobody may read times. ratings: of filled sheets, by system."""
 
     table: Table
@@ -51,9 +55,8 @@ class Artefacts:
     ratings: Mapping[str, SystemRating] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """A measured figure. on: data set and test set. low, high: None where nothing tells how sure the figure is.
+class OurFigure(NamedTuple):
+    """A measured figure. on: data set and test set. low, high: None where nothing is known of its variation.
 
     trainings: of the system with the fewest; None for a figure that no training changes.
     """
@@ -71,21 +74,36 @@ class Finding:
             return f"{self.value:.2f}"
         return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
 
-    def direction(self, expected: Range) -> str:
+    def direction(self, expected: Interval) -> str:
         """Whether the study agrees with a claim."""
         does_not_differ = self.low == self.high == 0 and 0 in (expected.low, expected.high)  # no gain, no loss
         if self.low is None or self.high is None or does_not_differ:
             found = "not decided"
-        elif expected.holds(self.low, self.high):
+        elif expected.covers(self.low, self.high):
             found = "agrees"
         else:
             found = "against" if expected.misses(self.low, self.high) else "not decided"
-        return f"{found} (one training)" if self.trainings == 1 else found
+        return found + self._of_one_training
+
+    def verdict(self, printed: AnalysedFigure) -> str:
+        """Where a printed figure lies."""
+        if self.low is None or self.high is None:
+            found = "no interval"
+        elif not printed.same_data:
+            same = (self.value > 0) == ((printed.expected.low or 0) > 0)
+            found = f"other data: {'same' if same else 'opposite'} direction"
+        else:
+            lies = "outside of" if printed.expected.misses(self.low, self.high) else "in"
+            found = f"the printed figure lies {lies} our interval"
+        return found + self._of_one_training
+
+    @property
+    def _of_one_training(self) -> str:
+        return " (one training)" if self.trainings == 1 else ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClaimRow:
-    """A measurement for a claim. measured: what. ours: figure and interval, or empty. direction: or what lacks."""
+class ClaimRow(NamedTuple):
+    """A measurement for a claim. measured: what. ours: figure and interval, or empty. direction: or what is missing."""
 
     claim: StudiedClaim
     measured: str
@@ -94,251 +112,231 @@ class ClaimRow:
     direction: str
 
 
-def claim_rows(claims: Iterable[StudiedClaim], found: Artefacts) -> Iterator[ClaimRow]:
-    """Yield a row for each finding, or one that says what the study lacks."""
-    titles = dict(found.table.systems)
+def claims_section(
+    claims: Sequence[StudiedClaim], figures: Sequence[AnalysedFigure], evidence: Evidence
+) -> Section | None:
+    """Make the section; None for a study in which no system stands for a row of a paper with claims.
+
+    figures: the printed figures that analyses find, for the second table.
+    """
+    rows = list(claim_rows(claims, evidence))
+    if not rows:
+        return None
+    content = fill(
+        __file__,
+        groups=[(claim, list(group)) for claim, group in itertools.groupby(rows, key=lambda row: row.claim)],
+        hedges=HEDGES,
+        styles={"agrees": "better", "against": "worse"},
+        beside=list(beside_figures(figures, evidence)),
+    )
+    return Section(anchor="claims", heading="Claims", content=content)
+
+
+def claim_rows(claims: Iterable[StudiedClaim], evidence: Evidence) -> Iterator[ClaimRow]:
+    """Yield a row for each of our figures, or one that says what the study has not measured."""
+    titles = dict(evidence.table.systems)
     for claim in claims:
-        for one in claim.measurements:
-            measured, findings = told(one, titles), findings_of(one, found)
-            for finding in findings:
-                yield ClaimRow(
-                    claim=claim,
-                    measured=measured,
-                    on=finding.on,
-                    ours=finding.text,
-                    direction=finding.direction(one.expected),
-                )
-            if not findings:
-                yield ClaimRow(claim=claim, measured=measured, on="", ours="", direction=f"not measured: {lack(one)}")
+        for one in claim.measured:
+            found = [(ours.on, ours.text, ours.direction(one.expected)) for ours in our_figures(one, evidence)]
+            for row in found or [("", "", f"not measured: {_needed(one)}")]:
+                yield ClaimRow(claim, _described(one, titles), *row)
 
 
-def findings_of(one: Measurement, found: Artefacts) -> list[Finding]:
-    """The findings of a measurement; none if the study lacks a system or what the analysis is made from."""
-    return [] if missing_rows(one) else list(_ANALYSES[one.analysis].find(found, one))
-
-
-@dataclass(frozen=True, kw_only=True)
-class FigureBesideFinding:
-    """A printed figure beside a finding. verdict: where the printed figure lies."""
-
-    figure: AnalysedFigure
-    finding: Finding
-    verdict: str
-
-
-def beside_findings(figures: Iterable[AnalysedFigure], found: Artefacts) -> Iterator[FigureBesideFinding]:
+def beside_figures(figures: Iterable[AnalysedFigure], evidence: Evidence) -> Iterator[tuple[AnalysedFigure, OurFigure]]:
     """Yield the printed figures that analyses find beside ours."""
-    for figure in figures:
-        for finding in findings_of(figure.measurement, found):
-            printed = figure.measurement.expected
-            if finding.low is None or finding.high is None:
-                verdict = "no interval"
-            elif not figure.same_data:
-                same = (finding.value > 0) == ((printed.low or 0) > 0)
-                verdict = f"other data: {'same' if same else 'opposite'} direction"
-            elif printed.misses(finding.low, finding.high):
-                verdict = "the printed figure lies outside of our interval"
-            else:
-                verdict = "the printed figure lies in our interval"
-            if finding.trainings == 1:
-                verdict += " (one training)"
-            yield FigureBesideFinding(figure=figure, finding=finding, verdict=verdict)
+    for printed in figures:
+        yield from ((printed, ours) for ours in our_figures(printed, evidence))
 
 
-def told(one: Measurement, titles: Mapping[str, str]) -> str:
-    """What is measured, in words. titles: of systems; rows of the paper stand for systems that the study lacks."""
-    options = [
-        one.measure if one.analysis == "table" else one.analysis,
-        one.mistake,
-        f"{one.words.told} words" if one.words else None,
-        f"{one.layer} layer" if one.layer else None,
-        ", ".join(one.places) + (f" minus {', '.join(one.than_places)}" if one.than_places else ""),
-    ]
-    systems = titles.get(one.system or "", one.row)
-    if one.than is not None:
-        sign = "over" if _ANALYSES[one.analysis].is_ratio else "minus"
-        systems += f" {sign} {titles.get(one.than_system or '', one.than)}"
-    return f"{', '.join(filter(None, options))}: {systems}; expected {one.expected.told}"
+def our_figures(one: StudiedMeasurement, evidence: Evidence) -> list[OurFigure]:
+    """Measure; empty if the study has not all systems, or not what the analysis is made from."""
+    return [] if missing_rows(one) else list(ANALYSES[one.analysis].find(evidence, one))
 
 
-def missing_rows(one: Measurement) -> list[str]:
+def missing_rows(one: StudiedMeasurement) -> list[str]:
     """The rows that no system of the study stands for."""
     rows = [(one.row, one.system), (one.than, one.than_system)]
     return [f"{one.paper}/{row}" for row, system in rows if row is not None and system is None]
 
 
-def lack(one: Measurement) -> str:
-    """What a study needs for a measurement."""
+def _needed(one: StudiedMeasurement) -> str:
     if missing := missing_rows(one):
         return f"no system stands for {' and '.join(missing)}"
-    return _ANALYSES[one.analysis].needs
+    return ANALYSES[one.analysis].needs
 
 
-@dataclass(frozen=True, kw_only=True)
-class Analysis:
-    """An analysis. find: its findings for a measurement whose systems the study has. needs: what it is made from."""
+def _described(one: StudiedMeasurement, titles: Mapping[str, str]) -> str:
+    """What is measured. titles: of systems; rows of the paper stand for systems that the study does not have."""
+    options = [
+        one.measure if one.analysis == "table" else one.analysis,
+        one.mistake,
+        f"{one.words.text} words" if one.words else None,
+        f"{one.layer} layer" if one.layer else None,
+        ", ".join(one.places) + (f" minus {', '.join(one.than_places)}" if one.than_places else ""),
+    ]
+    systems = titles.get(one.system or "", one.row)
+    if one.than is not None:
+        sign = "over" if ANALYSES[one.analysis].is_ratio else "minus"
+        systems += f" {sign} {titles.get(one.than_system or '', one.than)}"
+    return f"{', '.join(filter(None, options))}: {systems}; expected {one.expected.text}"
 
-    find: Callable[[Artefacts, Measurement], Iterator[Finding]]
-    needs: str
-    is_ratio: bool = False
+
+Figures = Iterator[OurFigure]
 
 
-def _of_table(found: Artefacts, one: Measurement) -> Iterator[Finding]:
+def _of_table(evidence: Evidence, one: StudiedMeasurement) -> Figures:
     """A figure of the results table, or the difference to the baseline of the system."""
     assert one.counterpart is not None
-    for block in found.table.blocks:
-        rows = {row.system: row.cells for row in block.rows}
-        key = one.counterpart.column
-        cell = rows.get(one.system or "", {}).get(key)
-        if block.kind != one.counterpart.kind or cell is None:
+    key = one.counterpart.column
+    for block in evidence.table.blocks:
+        cells = {row.system: row.cells for row in block.rows}
+        system, than = (cells.get(name or "", {}).get(key) for name in (one.system, one.than_system))
+        if block.kind != one.counterpart.kind or system is None or (one.than and than is None):
             continue
-        on, trainings = f"{block.dataset}, {block.test_set}", len(cell.by_seed or {})
-        if one.than is None:
-            values = (cell.by_seed or {0: cell.value}).values()
-            low, high = (min(values), max(values)) if cell.low is None else (cell.low, cell.high)
-            yield Finding(on=on, value=cell.value, low=low, high=high, trainings=trainings)
-            continue
-        than = rows.get(one.than_system or "", {}).get(key)
-        if than is None:
-            continue
-        trainings = min(trainings, len(than.by_seed or {}))
-        tested = found.table.baselines.get(one.system or "") == one.than_system
-        difference = rows[one.system or ""].get(f"{key}_difference") if tested else None
-        yield Finding(
-            on=on,
-            value=cell.value - than.value if difference is None else difference.value,
-            low=None if difference is None else difference.low,
-            high=None if difference is None else difference.high,
-            trainings=trainings,
-        )
+        on, trainings = f"{block.dataset}, {block.test_set}", len(system.by_seed or {})
+        if than is not None:
+            tested = evidence.table.baselines.get(one.system or "") == one.than_system
+            difference = cells[one.system or ""].get(f"{key}_difference") if tested else None
+            value = system.value - than.value if difference is None else difference.value
+            low, high = (None, None) if difference is None else (difference.low, difference.high)
+            yield OurFigure(on, value, low, high, min(trainings, len(than.by_seed or {})))
+        elif system.low is None:
+            yield from _over_trainings(on, one, {one.system: list((system.by_seed or {0: system.value}).values())})
+        else:
+            yield OurFigure(on, system.value, system.low, system.high, trainings)
 
 
-def _parameters(found: Artefacts, one: Measurement) -> Iterator[Finding]:
-    numbers = {(training.dataset, training.system): training.record.parameters for training in found.trainings}
-    for dataset in found.table.datasets:
+def _parameters(evidence: Evidence, one: StudiedMeasurement) -> Figures:
+    numbers = {(training.dataset, training.system): training.record.parameters for training in evidence.trainings}
+    for dataset in evidence.table.datasets:
         system, than = (numbers.get((dataset, name or "")) for name in (one.system, one.than_system))
         if system and than:
-            yield Finding(on=dataset, value=system / than, low=system / than, high=system / than, trainings=None)
+            yield OurFigure(dataset, system / than, system / than, system / than, None)
 
 
-def _training_time(found: Artefacts, one: Measurement) -> Iterator[Finding]:
+def _training_time(evidence: Evidence, one: StudiedMeasurement) -> Figures:
     """The ratio of the two ratios to their baseline, which must be the same."""
-    baselines = found.table.baselines
-    by_system = {(cost.dataset, cost.system): cost.ratios["training"] for cost in found.costs}
-    for dataset in found.table.datasets:
-        ratios = [by_system.get((dataset, name or "")) for name in (one.system, one.than_system)]
-        bases = {baselines.get(name or "", name) for name in (one.system, one.than_system)}
-        if ratios[0] and ratios[1] and len(bases) == 1:
-            value = ratios[0] / ratios[1]
-            yield Finding(
-                on=dataset,
-                value=value,
-                low=value * (1 - _TIMES_VARY),
-                high=value * (1 + _TIMES_VARY),
-                trainings=_trainings(found, one),
-            )
+    baselines = evidence.table.baselines
+    ratios = {(cost.dataset, cost.system): cost.ratios["training"] for cost in evidence.costs}
+    if len({baselines.get(name or "", name) for name in (one.system, one.than_system)}) > 1:
+        return
+    for dataset in evidence.table.datasets:
+        system, than = (ratios.get((dataset, name or "")) for name in (one.system, one.than_system))
+        if system and than:
+            low, high = (system / than * (1 + sign * _TIMES_VARY) for sign in (-1, 1))
+            yield OurFigure(dataset, system / than, low, high, _trainings(evidence, one))
 
 
-def _trainings(found: Artefacts, one: Measurement) -> int:
-    return min(len(found.table.trained.get(name, ())) for name in (one.system, one.than_system) if name is not None)
+def _trainings(evidence: Evidence, one: StudiedMeasurement) -> int:
+    return min(len(evidence.table.trained.get(name, ())) for name in (one.system, one.than_system) if name is not None)
 
 
-@dataclass(frozen=True)
-class _Share:
-    """A share, 0 to 1, of so many items."""
-
-    share: float
-    items: int
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        return wilson_interval(self.share, self.items)
-
-
-def _share_or_difference(one: _Share, than: _Share | None) -> tuple[float, float, float]:
-    """The share in percent with its interval, or the difference of two shares (Newcombe 1998, method 10)."""
-    low, high = one.interval
+def share_or_difference(share: float, items: int, than: tuple[float, int] | None = None) -> tuple[float, float, float]:
+    """A share (0 to 1) of so many items in percent with its interval; or its difference to another share (of items)."""
+    low, high = wilson_interval(share, items)
     if than is None:
-        return 100 * one.share, 100 * low, 100 * high
-    than_low, than_high = than.interval
-    difference = one.share - than.share
-    below = math.hypot(one.share - low, than_high - than.share)
-    above = math.hypot(high - one.share, than.share - than_low)
+        return 100 * share, 100 * low, 100 * high
+    than_low, than_high = wilson_interval(*than)
+    difference = share - than[0]
+    below, above = math.hypot(share - low, than_high - than[0]), math.hypot(high - share, than[0] - than_low)
     return 100 * difference, 100 * (difference - below), 100 * (difference + above)
 
 
-def _contrasts(found: Artefacts, one: Measurement) -> Iterator[Finding]:
+def _contrasts(evidence: Evidence, one: StudiedMeasurement) -> Figures:
     """The accuracy on contrastive pairs, mean over the trainings, or its difference."""
-    group = ALL if one.words is None else _group(one.words, least=1)
-    for decided in found.contrasts:
-        on, files = decided.name, decided.of_systems.get(one.system or "", [])
+    group = ALL if one.words is None else _bounds(one.words, least=1)
+    for decided in evidence.contrasts:
+        files = decided.of_systems.get(one.system or "", [])
         kind = next((place for place, kind in enumerate(decided.kinds) if kind == one.mistake), None)
         if not files or (one.mistake is not None and kind is None):
             continue
         if one.than is None:
-            shares = list(filter(None, (_share(file, kind, group) for file in files)))
-            if shares:
-                share = _Share(math.fsum(one.share for one in shares) / len(shares), shares[0].items)
-                value, low, high = _share_or_difference(share, None)
-                on_pairs = f"{on} ({share.items:,} pairs)"
-                yield Finding(on=on_pairs, value=value, low=low, high=high, trainings=_trainings(found, one))
+            right = [wins for wins in (_decided(file, kind, group) for file in files) if wins]
+            if right:
+                pairs, share = len(right[0]), math.fsum(sum(wins) / len(wins) for wins in right) / len(right)
+                on = f"{decided.name} ({pairs:,} pairs)"
+                yield OurFigure(on, *share_or_difference(share, pairs), _trainings(evidence, one))
         elif one.than_system in decided.of_systems:
-            gain = decided.gains(kind).of(one.than_system or "", one.system or "", ranges=[], joint=[group])
-            for pairs in gain.joint:
-                yield _tested(f"{on} ({pairs.sentences:,} pairs)", found, one, pairs.comparison)
+            gain = decided.gains(kind).of(one.than_system or "", one.system or "", groups=[], joint=[group])
+            for found in gain.joint:
+                yield _tested(f"{decided.name} ({found.sentences:,} pairs)", evidence, one, found.comparison)
 
 
-def _share(file: ContrastAccuracy, kind: int | None, group: Words) -> _Share | None:
-    """The share of right decisions about a kind of mistake, or all, at distances in a group; None without any."""
+def _decided(file: ContrastAccuracy, kind: int | None, group: Bounds) -> list[bool]:
+    """The decisions about a kind of mistake, or all, at distances in a group: whether each is right."""
     made = zip(file.decisions.kinds, file.decisions.distances, file.decisions.right, strict=True)
-    low, high = group
-    right = [
-        wins
-        for of, distance, wins in made
-        if kind in (None, of) and low <= (distance or 0) <= (math.inf if high is None else high)
-    ]
-    return _Share(sum(right) / len(right), len(right)) if right else None
+    low, high = group[0], math.inf if group[1] is None else group[1]
+    return [wins for of, distance, wins in made if kind in (None, of) and low <= (distance or 0) <= high]
 
 
-def _group(words: Range, *, least: int = 0) -> Words:
-    """A range of whole numbers. least: of all that are known."""
+def _bounds(words: Interval, *, least: int = 0) -> Bounds:
+    """An interval of whole numbers. least: of all that are known."""
     return max(least, math.ceil(words.low or 0)), None if words.high is None else math.floor(words.high)
 
 
-def _lengths(found: Artefacts, one: Measurement) -> Iterator[Finding]:
+def _lengths(evidence: Evidence, one: StudiedMeasurement) -> Figures:
     """The difference in BLEU on the sentences of a test set whose sources have so many words."""
     assert one.words is not None
-    for scored in (scored for scored in found.scored if scored.metric == BLEU):
-        if gain := _gain(scored, one, joint=[_group(one.words)]):
+    for scored in (scored for scored in evidence.scored if scored.metric == BLEU):
+        if gain := _gain(scored, one, joint=[_bounds(one.words)]):
             for group in gain.joint:
-                yield _tested(f"{scored.name} ({group.sentences:,} sentences)", found, one, group.comparison)
+                yield _tested(f"{scored.name} ({group.sentences:,} sentences)", evidence, one, group.comparison)
 
 
-def _length_growth(found: Artefacts, one: Measurement) -> Iterator[Finding]:
+def _length_growth(evidence: Evidence, one: StudiedMeasurement) -> Figures:
     """How much the gain grows for twice as many words, over quarters of the sentences, in BLEU and in nats a token."""
-    for scored in found.scored:
-        gain = _gain(scored, one, ranges=quarters(scored.words))
+    for scored in evidence.scored:
+        gain = _gain(scored, one, groups=quarters(scored.words))
         if gain and gain.slope:
-            yield _tested(f"{scored.name}, {'BLEU' if scored.metric == BLEU else NATS}", found, one, gain.slope)
+            yield _tested(f"{scored.name}, {'BLEU' if scored.metric == BLEU else NATS}", evidence, one, gain.slope)
 
 
 def _gain(
-    scored: ScoredTestSet, one: Measurement, *, ranges: Sequence[Words] = (), joint: Sequence[Words] = ()
+    scored: ScoredTestSet, one: StudiedMeasurement, *, groups: Sequence[Bounds] = (), joint: Sequence[Bounds] = ()
 ) -> GainByLength | None:
-    return scored.gain(one.than_system or "", one.system or "", ranges=ranges, joint=joint)
+    return scored.gain(one.than_system or "", one.system or "", groups=groups, joint=joint)
 
 
-def _tested(on: str, found: Artefacts, one: Measurement, comparison: MetricComparison) -> Finding:
+def _tested(on: str, evidence: Evidence, one: StudiedMeasurement, comparison: MetricComparison) -> OurFigure:
     shown = comparison.shown
-    return Finding(on=on, value=shown.value, low=shown.low, high=shown.high, trainings=_trainings(found, one))
+    return OurFigure(on, shown.value, shown.low, shown.high, _trainings(evidence, one))
 
 
-def _of_attention(figure: Callable[[AttentionAnalysis, Measurement], float | None]) -> Callable[..., Iterator[Finding]]:
+def _over_trainings(on: str, one: StudiedMeasurement, values: Mapping[str | None, Sequence[float]]) -> Figures:
+    """The mean over trainings, from the lowest to the highest. values: of the trainings of each system."""
+    system = values.get(one.system)
+    than = [0.0] if one.than is None else values.get(one.than_system)
+    if system and than:
+        value = math.fsum(system) / len(system) - math.fsum(than) / len(than)
+        trainings = len(system) if one.than is None else min(len(system), len(than))
+        yield OurFigure(on, value, min(system) - max(than), max(system) - min(than), trainings)
+
+
+def _overfitting(evidence: Evidence, one: StudiedMeasurement) -> Figures:
+    """The last perplexity on dev over the best one of the training."""
+    for dataset in evidence.table.datasets:
+        values: dict[str | None, list[float]] = defaultdict(list)
+        for training in (training for training in evidence.trainings if training.dataset == dataset):
+            perplexities = [evaluation.dev_perplexity for evaluation in training.evaluations]
+            if perplexities:
+                values[training.system].append(perplexities[-1] / min(perplexities))
+        yield from _over_trainings(dataset, one, values)
+
+
+def _over_translation(evidence: Evidence, one: StudiedMeasurement) -> Figures:
+    """The difference in percent of translations that raters mark, mean over the raters."""
+    system, than = (evidence.ratings.get(name or "") for name in (one.system, one.than_system))
+    if system and than:
+        share, than_share = ((one.means["over_translation"], one.items) for one in (system, than))
+        yield OurFigure(f"{system.items:,} rated sentences", *share_or_difference(*share, than_share), 1)
+
+
+def _of_attention(figure: Callable[[AttentionAnalysis, StudiedMeasurement], float | None]) -> Callable[..., Figures]:
     """The analysis of a figure that each analysed training has."""
 
-    def find(found: Artefacts, one: Measurement) -> Iterator[Finding]:
-        values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-        for file in found.attention:
+    def find(evidence: Evidence, one: StudiedMeasurement) -> Figures:
+        values: dict[str, dict[str | None, list[float]]] = defaultdict(lambda: defaultdict(list))
+        for file in evidence.attention:
             if (value := figure(file, one)) is not None:
                 values[f"{file.dataset}, {file.test_set}"][file.system].append(value)
         for on, of_systems in values.items():
@@ -347,21 +345,7 @@ def _of_attention(figure: Callable[[AttentionAnalysis, Measurement], float | Non
     return find
 
 
-def _over_trainings(on: str, one: Measurement, values: Mapping[str, Sequence[float]]) -> Iterator[Finding]:
-    """The mean over trainings, with their range. values: of the trainings of each system."""
-    system = values.get(one.system or "")
-    than = [0.0] if one.than is None else values.get(one.than_system or "")
-    if system and than:
-        yield Finding(
-            on=on,
-            value=math.fsum(system) / len(system) - math.fsum(than) / len(than),
-            low=min(system) - max(than),
-            high=max(system) - min(than),
-            trainings=len(system) if one.than is None else min(len(system), len(than)),
-        )
-
-
-def _phrase_mass(file: AttentionAnalysis, one: Measurement) -> float | None:
+def _phrase_mass(file: AttentionAnalysis, one: StudiedMeasurement) -> float | None:
     """The share of the weights on n-grams of two or more tokens, in percent, mean over the attentions."""
     chosen = [attention for attention in file.attentions if len(attention.mass) > 1]
     top = max((attention.layer for attention in chosen), default=0)
@@ -370,12 +354,12 @@ def _phrase_mass(file: AttentionAnalysis, one: Measurement) -> float | None:
     return math.fsum(masses) / len(masses) if masses else None
 
 
-def _entropy(file: AttentionAnalysis, one: Measurement) -> float | None:
+def _entropy(file: AttentionAnalysis, one: StudiedMeasurement) -> float | None:
     """The entropy of attentions as a share of the largest one, minus that of others of the system, if there are any."""
-    shares = [_relative_entropy(file.attentions, places) for places in (one.places, one.than_places)]
-    if shares[0] is None or (one.than_places and shares[1] is None):
+    share, than = (_relative_entropy(file.attentions, places) for places in (one.places, one.than_places))
+    if share is None or (one.than_places and than is None):
         return None
-    return shares[0] - (shares[1] or 0.0)
+    return share - (than or 0.0)
 
 
 def _relative_entropy(attentions: Sequence[LayerAttention], places: Sequence[str]) -> float | None:
@@ -383,53 +367,34 @@ def _relative_entropy(attentions: Sequence[LayerAttention], places: Sequence[str
     return math.fsum(shares) / len(shares) if shares else None
 
 
-def _level_weights(file: AttentionAnalysis, one: Measurement) -> float | None:
+def _level_weights(file: AttentionAnalysis, one: StudiedMeasurement) -> float | None:
     """The mean total variation distance of the layers' mixtures of encoder levels to the mean of all layers."""
-    weights_LJ = file.mixtures.get("phrases")
-    if weights_LJ is None:
+    if "phrases" not in file.mixtures:
         return None
-    layers = list(zip(*weights_LJ, strict=True))
-    mean = [math.fsum(level) / len(level) for level in weights_LJ]
-    return math.fsum(abs(a - b) for layer in layers for a, b in zip(layer, mean, strict=True)) / 2 / len(layers)
+    weights_JL = np.array(file.mixtures["phrases"])  # of each level in each layer
+    return float(np.abs(weights_JL - weights_JL.mean(1, keepdims=True)).sum(0).mean() / 2)
 
 
-def _overfitting(found: Artefacts, one: Measurement) -> Iterator[Finding]:
-    """The last perplexity on dev over the best one of the training."""
-    for dataset in found.table.datasets:
-        values: dict[str, list[float]] = defaultdict(list)
-        for training in (training for training in found.trainings if training.dataset == dataset):
-            perplexities = [evaluation.dev_perplexity for evaluation in training.evaluations]
-            if perplexities:
-                values[training.system].append(perplexities[-1] / min(perplexities))
-        yield from _over_trainings(dataset, one, values)
+class Analysis(NamedTuple):
+    """An analysis. find: our figures for a measurement whose systems the study has. needs: what it is made from."""
+
+    find: Callable[[Evidence, StudiedMeasurement], Figures]
+    needs: str
+    is_ratio: bool = False
 
 
-def _over_translation(found: Artefacts, one: Measurement) -> Iterator[Finding]:
-    """The difference in percent of translations that raters mark, mean over the raters."""
-    system, than = (found.ratings.get(name or "") for name in (one.system, one.than_system))
-    if system and than:
-        shares = [_Share(rating.means["over_translation"], rating.items) for rating in (system, than)]
-        value, low, high = _share_or_difference(*shares)
-        on = f"{system.items:,} rated sentences"
-        yield Finding(on=on, value=value, low=low, high=high, trainings=1)
-
-
-_ANALYSES: Mapping[AnalysisName, Analysis] = {
-    "table": Analysis(find=_of_table, needs="the results table has no such score"),
-    "parameters": Analysis(find=_parameters, needs="records of both trainings", is_ratio=True),
-    "training time": Analysis(
-        find=_training_time,
-        needs="times of trainings on one device; `phrasemt papers --claims` reads them where they ran",
-        is_ratio=True,
-    ),
-    "contrasts": Analysis(find=_contrasts, needs="contrast_sets with such pairs, or a generator"),
-    "lengths": Analysis(find=_lengths, needs="translated sentences of such lengths"),
-    "length growth": Analysis(find=_length_growth, needs="sentences of different lengths"),
-    "phrase mass": Analysis(find=_of_attention(_phrase_mass), needs="attention to n-grams"),
-    "entropy": Analysis(find=_of_attention(_entropy), needs="attentions of these places"),
-    "level weights": Analysis(find=_of_attention(_level_weights), needs="ta: on"),
-    "overfitting": Analysis(find=_overfitting, needs="evaluations of both trainings"),
-    "over-translation": Analysis(
-        find=_over_translation, needs="sheets that raters have filled in (`phrasemt ratings`), with --ratings FOLDER"
-    ),
+_TIMES = "times of trainings on one device; `phrasemt papers --claims` reads them where they ran"
+_SHEETS = "sheets that raters have filled in (`phrasemt ratings`), with --ratings FOLDER"
+ANALYSES: Mapping[AnalysisName, Analysis] = {
+    "table": Analysis(_of_table, "the results table has no such score"),
+    "parameters": Analysis(_parameters, "records of both trainings", is_ratio=True),
+    "training time": Analysis(_training_time, _TIMES, is_ratio=True),
+    "contrasts": Analysis(_contrasts, "contrast_sets with such pairs, or a generator"),
+    "lengths": Analysis(_lengths, "translated sentences of such lengths"),
+    "length growth": Analysis(_length_growth, "sentences of different lengths"),
+    "phrase mass": Analysis(_of_attention(_phrase_mass), "attention to n-grams"),
+    "entropy": Analysis(_of_attention(_entropy), "attentions of these places"),
+    "level weights": Analysis(_of_attention(_level_weights), "ta: on"),
+    "overfitting": Analysis(_overfitting, "evaluations of both trainings"),
+    "over-translation": Analysis(_over_translation, _SHEETS),
 }

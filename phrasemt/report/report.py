@@ -19,12 +19,11 @@ from phrasemt.artefacts.text import RoundTrip, Subwords, Tokens
 from phrasemt.artefacts.training import TrainingRecord
 from phrasemt.artefacts.translations import AttentionAnalysis, AttentionWeights, ContrastAccuracy, TranslatedTokens
 from phrasemt.files.lines import write_text
-from phrasemt.report.claims import Artefacts
+from phrasemt.report.claims import Evidence, claims_section
 from phrasemt.report.page import fill, write_page
 from phrasemt.report.scored import decided_pairs, read_scored
 from phrasemt.report.sections.analyses import analyses_section
 from phrasemt.report.sections.attention import attention_analyses
-from phrasemt.report.sections.claims import claims_section
 from phrasemt.report.sections.data import data_section
 from phrasemt.report.sections.findings import findings_section
 from phrasemt.report.sections.gains import contrast_analyses, gain_analyses
@@ -107,13 +106,13 @@ def write_report(
     others = [table, *records, *dropped, *splits, *round_trips, *phrases, *chunks, *annotators]
     others += [*lengths, *analyses, *attention, *contrasts]
     others += [*source, *references, *translations, *parses, *phrase_columns, *chunk_columns]
-    measured = Artefacts(table=content, trainings=trainings, scored=scored, attention=of_attention, contrasts=decided)
+    evidence = Evidence(table=content, trainings=trainings, scored=scored, attention=of_attention, contrasts=decided)
     sections = [
         findings_section(content),
         sentences_section(content, test_sets),
         results_section(content),
         scorecard_section(content),
-        claims_section(settings.claims, settings.figures, measured),
+        claims_section(settings.claims, settings.figures, evidence),
         analyses_section(parts),
         curves_section(content.datasets, trainings, titles),
         systems_section(content, trainings, records),

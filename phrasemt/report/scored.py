@@ -18,7 +18,7 @@ from phrasemt.artefacts.scores import GainByLength, Scores, SystemScores
 from phrasemt.artefacts.text import Tokens
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.files.lines import read_lines
-from phrasemt.scoring.gains import NATS, Gains, PairedTest, Range, gains_on_pairs, nats_per_token
+from phrasemt.scoring.gains import NATS, Bounds, Gains, PairedTest, gains_on_pairs, nats_per_token
 
 BLEU = "bleu_tok"
 
@@ -43,12 +43,12 @@ class ScoredTestSet:
         return f"{self.dataset}, {self.test_set}"
 
     def gain(
-        self, baseline: str, system: str, *, ranges: Sequence[Range], joint: Sequence[Range]
+        self, baseline: str, system: str, *, groups: Sequence[Bounds], joint: Sequence[Bounds]
     ) -> GainByLength | None:
         """The gain of a system over any other one (phrasemt/scoring/gains.py); None if one of them has no scores."""
         if not {baseline, system} <= self.of_systems.keys():
             return None
-        return self._gains.of(baseline, system, ranges=ranges, joint=joint)
+        return self._gains.of(baseline, system, groups=groups, joint=joint)
 
     @cached_property
     def _gains(self) -> Gains:

@@ -26,26 +26,24 @@ from phrasemt.scoring.statistics import as_array, corpus_scores
 
 NATS = "nats per token"
 
-# From so many words to so many, both included; None for no limit.
-Range = tuple[int, int | None]
-
-
+# Of a group: from so many words to so many, both included; None for no limit.
+Bounds = tuple[int, int | None]
 # Distances in which differences are tested: with fewer, larger groups a test has more power.
-DISTANCES: tuple[Range, ...] = ((1, 2), (3, 4), (5, 8), (9, 12), (13, None))
-MORE_THAN_10: Range = (11, None)  # Xu et al. (2020), Figure 4
-ALL: Range = (0, None)
+DISTANCES: tuple[Bounds, ...] = ((1, 2), (3, 4), (5, 8), (9, 12), (13, None))
+MORE_THAN_10: Bounds = (11, None)  # Xu et al. (2020), Figure 4
+ALL: Bounds = (0, None)
 _ACCURACY = "contrastive accuracy"
 
 
-def ranges_of(limits: Sequence[int]) -> list[Range]:
-    """Ranges of lengths that meet: up to the first limit, from there up to the second, ..., and above the last."""
+def groups_up_to(limits: Sequence[int]) -> list[Bounds]:
+    """Groups of lengths that meet: up to the first limit, from there up to the second, ..., and above the last."""
     return list(zip([0, *(limit + 1 for limit in limits)], [*limits, None], strict=True))
 
 
-def quarters(words: NDArray[np.int64]) -> list[Range]:
-    """The ranges whose limits are the quartiles of the lengths; fewer where quartiles are equal."""
+def quarters(words: NDArray[np.int64]) -> list[Bounds]:
+    """The groups whose limits are the quartiles of the lengths; fewer where quartiles are equal."""
     limits = sorted({math.floor(limit) for limit in np.quantile(words, [0.25, 0.5, 0.75])})
-    return ranges_of([limit for limit in limits if limit < words.max()])
+    return groups_up_to([limit for limit in limits if limit < words.max()])
 
 
 def nats_per_token(nats: Sequence[float], tokens: Sequence[int]) -> Scores:
@@ -83,7 +81,7 @@ class _Drawn:
 class Gains:
     """Differences of systems on one test set by the length of the source.
 
-    The samples of a range are drawn once, for all systems and all pairs of them.
+    The samples of a group are drawn once, for all systems and all pairs of them.
     """
 
     def __init__(
@@ -100,15 +98,15 @@ class Gains:
         self._metric = metric
         self._test = test
         self._signature = next(iter(self._of_systems.values()))[0].metrics[metric].signature
-        self._drawn: dict[tuple[Range, int | None], _Drawn] = {}
-        self._slopes: dict[tuple[Range, ...], _Drawn | None] = {}
+        self._drawn: dict[tuple[Bounds, int | None], _Drawn] = {}
+        self._slopes: dict[tuple[Bounds, ...], _Drawn | None] = {}
 
-    def of(self, baseline: str, system: str, *, ranges: Sequence[Range], joint: Sequence[Range] = ()) -> GainByLength:
-        """Test the difference of two systems in each range, and the slope of the gain.
+    def of(self, baseline: str, system: str, *, groups: Sequence[Bounds], joint: Sequence[Bounds] = ()) -> GainByLength:
+        """Test the difference of two systems in each group, and the slope of the gain.
 
-        joint: further ranges to test, such as (11, None) for more than 10 words, without part in the slope.
+        joint: further groups to test, such as (11, None) for more than 10 words, without part in the slope.
         """
-        found = tuple(one for one in ranges if self._rows(one).size)
+        found = tuple(one for one in groups if self._rows(one).size)
         slopes = self._slopes_of(found)
         return GainByLength(
             signature=self._signature,
@@ -117,11 +115,11 @@ class Gains:
             slope=None if slopes is None else self._compare(slopes, baseline, system),
         )
 
-    def _rows(self, one: Range) -> NDArray[np.int64]:
+    def _rows(self, one: Bounds) -> NDArray[np.int64]:
         low, high = one
         return np.flatnonzero((self._words >= low) & (self._words <= (math.inf if high is None else high)))
 
-    def _group(self, baseline: str, system: str, one: Range) -> GainOfGroup:
+    def _group(self, baseline: str, system: str, one: Bounds) -> GainOfGroup:
         comparison = self._compare(self._resampled(one), baseline, system)
         return GainOfGroup(low=one[0], high=one[1], sentences=len(self._rows(one)), comparison=comparison)
 
@@ -138,10 +136,10 @@ class Gains:
     def _with_variations(self, of_systems: Mapping[str, ResampledRuns]) -> _Drawn:
         return _Drawn(of_systems, seed_variations([of_systems[name] for name in self._repeated]))
 
-    def _resampled(self, one: Range, number: int | None = None) -> _Drawn:
-        """All systems on the sentences of a range.
+    def _resampled(self, one: Bounds, number: int | None = None) -> _Drawn:
+        """All systems on the sentences of a group.
 
-        number: of the range among those of a slope, whose samples are drawn apart, for they are added.
+        number: of the group among those of a slope, whose samples are drawn apart, for they are added.
         """
         if (one, number) not in self._drawn:
             rows = self._rows(one)
@@ -157,25 +155,25 @@ class Gains:
             )
         return self._drawn[one, number]
 
-    def _slopes_of(self, ranges: tuple[Range, ...]) -> _Drawn | None:
+    def _slopes_of(self, groups: tuple[Bounds, ...]) -> _Drawn | None:
         """The slopes of all systems as if they were scores; None for fewer than two groups of different lengths."""
-        if ranges not in self._slopes:
-            self._slopes[ranges] = self._fitted(ranges)
-        return self._slopes[ranges]
+        if groups not in self._slopes:
+            self._slopes[groups] = self._fitted(groups)
+        return self._slopes[groups]
 
-    def _fitted(self, ranges: tuple[Range, ...]) -> _Drawn | None:
-        rows_of = [self._rows(one) for one in ranges]
+    def _fitted(self, groups: tuple[Bounds, ...]) -> _Drawn | None:
+        rows_of = [self._rows(one) for one in groups]
         weights = np.array([len(rows) for rows in rows_of], dtype=np.float64)
         places = np.array([np.log2(np.maximum(self._words[rows], 1)).mean() for rows in rows_of])
-        centred = places - (weights @ places / weights.sum() if ranges else 0)
-        if len(ranges) < 2 or not (spread := weights @ centred**2):
+        centred = places - (weights @ places / weights.sum() if groups else 0)
+        if len(groups) < 2 or not (spread := weights @ centred**2):
             return None
         line = (-1 if lower_is_better(self._signature) else 1) * weights * centred / spread
         name = self._metric
-        groups = [self._resampled(one, number).of_systems for number, one in enumerate(ranges)]
+        drawn = [self._resampled(one, number).of_systems for number, one in enumerate(groups)]
         fitted = {}
         for system in self._of_systems:
-            parts = [group[system] for group in groups]
+            parts = [of_systems[system] for of_systems in drawn]
             fitted[system] = ResampledRuns(
                 signatures={name: self._signature},
                 scores={name: line @ np.stack([part.scores[name] for part in parts])},
@@ -191,7 +189,7 @@ def gains_on_pairs(
     """The differences of systems in accuracy, in percent, by the distance between words that must agree.
 
     of_systems: files of the trainings of each about one set. kind: the place of a kind of mistake; None: all kinds.
-    Pairs without a distance belong to no range but `ALL`. Raises MismatchError for files about other pairs.
+    Pairs without a distance belong to no group but `ALL`. Raises MismatchError for files about other pairs.
     """
     files = [file for side in of_systems.values() for file in side]
     first = files[0].decisions

@@ -20,6 +20,7 @@ from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
 from phrasemt.printed.results import (
+    HEDGES,
     Figure,
     Paper,
     SizeKind,
@@ -30,10 +31,9 @@ from phrasemt.printed.results import (
     paper_named,
     row_at,
 )
-from phrasemt.report.claims import Artefacts, ClaimRow, beside_findings, claim_rows
+from phrasemt.report.claims import ClaimRow, Evidence, beside_figures, claim_rows
 from phrasemt.report.printing import latex_tabular, markdown_rows
 from phrasemt.report.scored import decided_pairs, read_scored
-from phrasemt.report.sections.claims import HEDGES
 from phrasemt.report.sections.cost import beside_papers, costs, relative_costs
 from phrasemt.report.sections.trainings import read_training
 from phrasemt.runs.text_table import table
@@ -48,7 +48,7 @@ from phrasemt.verbs._scores import Results, paired_test
 from phrasemt.workflow.paths import Paths
 
 FORMATS = ("list", "markdown", "latex", "csv")
-Place = tuple[str, str]  # of a row, `paper/table/row`, and the heading of a column
+PrintedAt = tuple[str, str]  # the place of a row, `paper/table/row`, and the heading of a column
 _SHARES = ("under_translation", "over_translation")
 
 
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> None:
         for paper in papers:
             sys.stdout.write("".join(f"{line}\n" for line in _claims(paper, options.study or [], ratings)))
         return
-    known: dict[Place, list[Known]] = defaultdict(list)
+    known: dict[PrintedAt, list[Known]] = defaultdict(list)
     for place, one in (found for study in options.study or () for found in known_figures(study, ratings)):
         known[place].append(one)
     for number, paper in enumerate(papers):
@@ -136,7 +136,7 @@ def _claims(paper: Paper, studies: Sequence[Path], ratings: Mapping[str, SystemR
             yield from textwrap.wrap(line, 110, initial_indent="  ", subsequent_indent="    ")
 
 
-def _describe(paper: Paper, known: Mapping[Place, Sequence[Known]] | None) -> Iterator[str]:
+def _describe(paper: Paper, known: Mapping[PrintedAt, Sequence[Known]] | None) -> Iterator[str]:
     yield f"{paper.paper}: {paper.authors}, {paper.title} ({paper.venue})"
     yield "data, for stands_for of a data set:"
     yield from (f"  {paper.paper}/{name}: {data.about}" for name, data in paper.data.items())
@@ -149,7 +149,7 @@ def _describe(paper: Paper, known: Mapping[Place, Sequence[Known]] | None) -> It
 
 
 def _rows(
-    paper: Paper, known: Mapping[Place, Sequence[Known]] | None, numbers: Mapping[str, int]
+    paper: Paper, known: Mapping[PrintedAt, Sequence[Known]] | None, numbers: Mapping[str, int]
 ) -> Iterator[tuple[str, ...]]:
     yield "row, for stands_for of a system", "figure", "printed", "ours", "gap", "verdict", "convention", "notes"
     for figure in figures(paper):
@@ -167,9 +167,9 @@ def _convention(figure: Figure) -> str:
     return f"{data}{figure.of_column.measure}, {found_in(figure)}"
 
 
-def _write_tables(paper: Paper, known: Mapping[Place, Sequence[Known]], form: str) -> None:
+def _write_tables(paper: Paper, known: Mapping[PrintedAt, Sequence[Known]], form: str) -> None:
     """Write each table of a paper with two columns for each printed one: the printed figures, and ours."""
-    of_table: dict[str, dict[Place, Figure]] = {name: {} for name in paper.tables}
+    of_table: dict[str, dict[PrintedAt, Figure]] = {name: {} for name in paper.tables}
     for figure in figures(paper):
         of_table[figure.table][figure.row, figure.column] = figure
     for name, one in paper.tables.items():
@@ -190,7 +190,7 @@ def _write_tables(paper: Paper, known: Mapping[Place, Sequence[Known]], form: st
             sys.stdout.write("\n".join(lines))
 
 
-def _cells(figure: Figure | None, known: Mapping[Place, Sequence[Known]]) -> tuple[str, str]:
+def _cells(figure: Figure | None, known: Mapping[PrintedAt, Sequence[Known]]) -> tuple[str, str]:
     """The printed figure and ours. On other data than the paper's, ours is the difference to the baseline there."""
     if figure is None:
         return "", ""
@@ -199,7 +199,7 @@ def _cells(figure: Figure | None, known: Mapping[Place, Sequence[Known]]) -> tup
     return figure.printed_text, "; ".join(dict.fromkeys(shown))
 
 
-def known_figures(given: Path, ratings: Mapping[str, SystemRating]) -> Iterator[tuple[Place, Known]]:
+def known_figures(given: Path, ratings: Mapping[str, SystemRating]) -> Iterator[tuple[PrintedAt, Known]]:
     """What a study knows of printed figures. given: its file or its name, which is enough for its scorecard.
 
     ratings: of systems, from filled sheets. Raises PhrasemtError for a study without a table.
@@ -208,13 +208,14 @@ def known_figures(given: Path, ratings: Mapping[str, SystemRating]) -> Iterator[
     yield from _of_scorecard(content)
     if given.suffix:
         study = load_study(given)
-        found = artefacts_of(study, content, ratings)
+        found = evidence_of(study, content, ratings)
         for cost in beside_papers(list(compared_costs(study)), found.costs):
             ours = "" if cost.ours is None else f"{cost.ours:.2f} times {cost.compared.unit}"
             yield (cost.compared.row, cost.compared.heading), Known(ours, "", cost.verdict, same_data=True)
-        for one in beside_findings(analysed_figures(study), found):
-            known = Known(one.finding.text, "", f"{one.finding.on}: {one.verdict}", one.figure.same_data)
-            yield (one.figure.row, one.figure.heading), known
+        for printed, our_figure in beside_figures(analysed_figures(study), found):
+            verdict = f"{our_figure.on}: {our_figure.verdict(printed)}"
+            known = Known(our_figure.text, "", verdict, printed.same_data)
+            yield (f"{printed.paper}/{printed.row}", printed.heading), known
         yield from _of_ratings(study, ratings)
         yield from _of_data(study)
 
@@ -222,15 +223,15 @@ def known_figures(given: Path, ratings: Mapping[str, SystemRating]) -> Iterator[
 def claims_beside(given: Path, paper: str, ratings: Mapping[str, SystemRating]) -> Iterator[ClaimRow]:
     """The claims of a paper beside what a study measures of them. Raises PhrasemtError for a study without a table."""
     study = load_study(given)
-    yield from claim_rows(claims_of(load_papers()[paper], study), artefacts_of(study, _table(given), ratings))
+    yield from claim_rows(claims_of(load_papers()[paper], study), evidence_of(study, _table(given), ratings))
 
 
-def artefacts_of(study: Study, content: Table, ratings: Mapping[str, SystemRating]) -> Artefacts:
+def evidence_of(study: Study, content: Table, ratings: Mapping[str, SystemRating]) -> Evidence:
     """Read what a study has measured, so far as its files are there."""
     paths = Paths(study.study)
     test, found = paired_test(study), Results.of(study, study.datasets)
     trainings = [read_training(path) for path in sorted(Path().glob(paths.training_record.glob))]
-    return Artefacts(
+    return Evidence(
         table=content,
         trainings=trainings,
         scored=list(read_scored(scores=found.scores, analyses=found.attention, source=found.source, test=test)),
@@ -248,7 +249,7 @@ def _table(given: Path) -> Table:
     return Table.read(path)
 
 
-def _of_scorecard(content: Table) -> Iterator[tuple[Place, Known]]:
+def _of_scorecard(content: Table) -> Iterator[tuple[PrintedAt, Known]]:
     for entry in content.scorecard.entries if content.scorecard else ():
         shown = entry.ours if entry.gap is not None or entry.difference is None else entry.difference
         yield (
@@ -262,7 +263,7 @@ def _of_scorecard(content: Table) -> Iterator[tuple[Place, Known]]:
         )
 
 
-def _of_ratings(study: Study, ratings: Mapping[str, SystemRating]) -> Iterator[tuple[Place, Known]]:
+def _of_ratings(study: Study, ratings: Mapping[str, SystemRating]) -> Iterator[tuple[PrintedAt, Known]]:
     for name, system in study.systems.items():
         for place in system.stands_for if name in ratings else ():
             for figure in figures_of_row(*row_at(place)):
@@ -278,7 +279,7 @@ def _is_on_its_data(study: Study, figure: Figure) -> bool:
     return any(dataset.stands_for == place for dataset in study.datasets.values())
 
 
-def _of_data(study: Study) -> Iterator[tuple[Place, Known]]:
+def _of_data(study: Study) -> Iterator[tuple[PrintedAt, Known]]:
     """The sizes of the training data of data sets that stand for those of a paper."""
     for name, dataset in study.datasets.items():
         paper, _, data = (dataset.stands_for or "").partition("/")

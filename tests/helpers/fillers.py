@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from phrasemt.printed.claims import Measured
-from phrasemt.printed.results import Figure, Paper, figures, found_in, load_papers
+from phrasemt.printed.results import Figure, Measurement, Paper, figures, found_in, load_papers
 from phrasemt.report.claims import missing_rows
 from phrasemt.study.claims import claims_of
 from phrasemt.study.reading import load_study
@@ -52,13 +51,13 @@ def of_claim(paper: Paper, claim: str, number: int, known: Mapping[str, Study]) 
     for name, study in known.items():
         (own,) = (one for one in claims_of(paper, study) if one.name == claim)
         measured = paper.claims[claim].measured[number]
-        for one in own.measurements:
-            same = {key: getattr(one, key) for key in Measured.model_fields} == dict(measured)
+        for one in own.measured:
+            same = {key: getattr(one, key) for key in Measurement.model_fields} == dict(measured)
             if same and not missing_rows(one) and can_measure(study, measured):
                 yield Filler(name, str(one.system), one.analysis)
 
 
-def can_measure(study: Study, measured: Measured) -> bool:
+def can_measure(study: Study, measured: Measurement) -> bool:
     """Whether the study has what an analysis is made from, besides its systems."""
     return measured.analysis != "contrasts" or any(dataset.contrastive for dataset in study.datasets.values())
 

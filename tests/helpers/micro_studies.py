@@ -53,7 +53,7 @@ def assert_measured(path: Path) -> None:
     for claim in claims:
         expected = [
             one
-            for one in claim.measurements
+            for one in claim.measured
             if not missing_rows(one)
             and one.analysis not in ("training time", "over-translation")
             and (one.words is None or (one.words.low or 0) <= 10)

@@ -12,7 +12,7 @@ from phrasemt.artefacts.scores import GainByLength, MetricComparison
 from phrasemt.artefacts.table import Table
 from phrasemt.report.page import Analysis, TextTable
 from phrasemt.report.scored import BLEU, DecidedPairs, ScoredTestSet
-from phrasemt.scoring.gains import ALL, DISTANCES, MORE_THAN_10, NATS, quarters, ranges_of
+from phrasemt.scoring.gains import ALL, DISTANCES, MORE_THAN_10, NATS, groups_up_to, quarters
 from phrasemt.scoring.significance import mark_of, p_text
 from phrasemt.stages.report import WriteReport
 
@@ -75,8 +75,8 @@ def length_tables(scored: Iterable[ScoredTestSet], pairs: Sequence[Pair], length
     """
     tables = []
     for one in scored:
-        ranges, joint = quarters(one.words), ranges_of(lengths)
-        found = {pair.title: one.gain(pair.baseline, pair.system, ranges=ranges, joint=joint) for pair in pairs}
+        groups, joint = quarters(one.words), groups_up_to(lengths)
+        found = {pair.title: one.gain(pair.baseline, pair.system, groups=groups, joint=joint) for pair in pairs}
         gains = {title: gain for title, gain in found.items() if gain}
         if gains:
             heading, decimals = _SHOWN[one.metric]
@@ -100,7 +100,7 @@ def distance_tables(decided: Iterable[DecidedPairs], pairs: Sequence[Pair]) -> l
 
 def gain_by_distance(decided: DecidedPairs, pair: Pair, kind: int) -> GainByLength:
     """The gain on the pairs of a kind of mistake, in percent. Raises MismatchError as `distance_tables`."""
-    return decided.gains(kind).of(pair.baseline, pair.system, ranges=DISTANCES, joint=(MORE_THAN_10, ALL))
+    return decided.gains(kind).of(pair.baseline, pair.system, groups=DISTANCES, joint=(MORE_THAN_10, ALL))
 
 
 def _table(caption: str, gains: Mapping[str, GainByLength], *, decimals: int) -> TextTable:

@@ -24,26 +24,24 @@ from phrasemt.artefacts.translations import (
     LayerAttention,
 )
 from phrasemt.files.attention import PLACES
-from phrasemt.printed.claims import AnalysisName, Range
-from phrasemt.printed.results import load_papers
+from phrasemt.printed.results import AnalysisName, Interval, load_papers
 from phrasemt.report.claims import (
-    _ANALYSES,
-    Artefacts,
-    Finding,
-    _Share,
-    _share_or_difference,
-    beside_findings,
+    ANALYSES,
+    Evidence,
+    OurFigure,
+    beside_figures,
     claim_rows,
-    findings_of,
+    claims_section,
+    our_figures,
+    share_or_difference,
 )
 from phrasemt.report.scored import ScoredTestSet, decided_pairs
-from phrasemt.report.sections.claims import claims_section
 from phrasemt.report.sections.cost import RelativeCost
 from phrasemt.report.sections.gains import Pair, distance_tables
 from phrasemt.report.sections.trainings import TrainingCurve
 from phrasemt.scoring.gains import Gains, PairedTest
 from phrasemt.scoring.ratings import SystemRating
-from phrasemt.study.claims import AnalysedFigure, Measurement, analysed_figures, studied_claims
+from phrasemt.study.claims import AnalysedFigure, StudiedMeasurement, analysed_figures, studied_claims
 from phrasemt.study.schema import Study
 
 SYSTEMS = {"base": "transformer", "pr": "phrase_representation"}
@@ -93,13 +91,13 @@ TEST = PairedTest(samples=99, seed=3)
 SCORES = {"base": {"bleu_tok": cell(27.0)}, "pr": {"bleu_tok": cell(28.0)}}
 
 
-def artefacts(*, seeds: int = 1, table: Mapping[str, Mapping[str, Cell]] = SCORES, **others: Any) -> Artefacts:
+def artefacts(*, seeds: int = 1, table: Mapping[str, Mapping[str, Cell]] = SCORES, **others: Any) -> Evidence:
     empty: dict[str, Any] = {"trainings": [], "scored": [], "attention": [], "contrasts": []}
-    return Artefacts(table=table_of(table, seeds), **{**empty, **others})
+    return Evidence(table=table_of(table, seeds), **{**empty, **others})
 
 
-def measurement(analysis: AnalysisName, *, than: bool = True, **others: Any) -> Measurement:
-    return Measurement.model_validate(
+def measurement(analysis: AnalysisName, *, than: bool = True, **others: Any) -> StudiedMeasurement:
+    return StudiedMeasurement.model_validate(
         {
             "analysis": analysis,
             "paper": "xu2020",
@@ -112,8 +110,8 @@ def measurement(analysis: AnalysisName, *, than: bool = True, **others: Any) -> 
     )
 
 
-def found(one: Measurement, measured: Artefacts) -> Finding:
-    (finding,) = findings_of(one, measured)
+def found(one: StudiedMeasurement, measured: Evidence) -> OurFigure:
+    (finding,) = our_figures(one, measured)
     return finding
 
 
@@ -133,8 +131,8 @@ BLEU = {"measure": "bleu", "counterpart": {"kind": "scores", "column": "bleu_tok
     ],
 )
 def test_the_interval_decides(low: float | None, high: float | None, trainings: int | None, direction: str) -> None:
-    finding = Finding(on="", value=0.5, low=low, high=high, trainings=trainings)
-    assert finding.direction(Range(low=0)) == direction
+    finding = OurFigure(on="", value=0.5, low=low, high=high, trainings=trainings)
+    assert finding.direction(Interval(low=0)) == direction
 
 
 def test_a_difference_of_scores_has_the_interval_of_its_comparison() -> None:
@@ -145,12 +143,12 @@ def test_a_difference_of_scores_has_the_interval_of_its_comparison() -> None:
 
 def test_scores_that_nobody_compared_decide_nothing() -> None:
     finding = found(measurement("table", **BLEU), artefacts())
-    assert (finding.value, finding.direction(Range(low=0))) == (1.0, "not decided (one training)")
+    assert (finding.value, finding.direction(Interval(low=0))) == (1.0, "not decided (one training)")
 
 
 def test_differences_of_shares_are_those_of_newcombe() -> None:
     """Newcombe (1998), Table II, method 10: 56 of 70 and 48 of 80."""
-    difference = _share_or_difference(_Share(56 / 70, 70), _Share(48 / 80, 80))
+    difference = share_or_difference(56 / 70, 70, (48 / 80, 80))
     assert difference == pytest.approx((20.0, 5.24, 33.39), abs=0.005)
 
 
@@ -180,7 +178,7 @@ def test_accuracy_over_more_than_ten_words_joins_groups() -> None:
     finding = found(one, artefacts(contrasts=files))
     assert finding.value == pytest.approx(100 * (340 - 300) / 400)
     assert finding.on == "wmt, lingeval97 (400 pairs)"
-    assert finding.direction(Range(low=0)) == "agrees (one training)"
+    assert finding.direction(Interval(low=0)) == "agrees (one training)"
     alone = measurement("contrasts", than=False, mistake="subj_verb_agreement", expected={"low": 50})
     assert found(alone, artefacts(contrasts=files)).value == pytest.approx(100 * (360 + 270 + 70) / 800)
 
@@ -235,7 +233,7 @@ def test_the_gain_of_any_range_of_lengths_is_that_of_the_paired_test(
 
 def test_the_gain_of_a_range_is_the_one_in_the_report() -> None:
     """The second finding counts trainings too, which differ by half a point at 8 and at 64 words."""
-    tested = Gains(SCORED.of_systems, WORDS, metric="bleu_tok", test=TEST).of("base", "pr", ranges=[(8, 8)])
+    tested = Gains(SCORED.of_systems, WORDS, metric="bleu_tok", test=TEST).of("base", "pr", groups=[(8, 8)])
     over_seeds = tested.groups[0].comparison.over_seeds
     assert over_seeds is not None
     finding = found(measurement("lengths", words={"low": 8, "high": 8}), artefacts(scored=LENGTHS))
@@ -249,7 +247,7 @@ def test_long_sentences_gain_more_by_the_slope_of_the_gain() -> None:
 
 
 def test_a_range_without_sentences_is_not_made_up() -> None:
-    assert findings_of(measurement("lengths", words={"low": 17, "high": 63}), artefacts(scored=LENGTHS)) == []
+    assert our_figures(measurement("lengths", words={"low": 17, "high": 63}), artefacts(scored=LENGTHS)) == []
 
 
 def attention(system: str, seed: int, masses: Mapping[int, float], **others: Any) -> AttentionAnalysis:
@@ -278,7 +276,7 @@ def test_figures_of_several_trainings_have_their_range() -> None:
     files = [attention("pr", seed, {1: mass}) for seed, mass in ((1, 0.48), (2, 0.54))]
     finding = found(measurement("phrase mass", than=False), artefacts(attention=files))
     assert (finding.value, finding.low, finding.high, finding.trainings) == pytest.approx((51.0, 48.0, 54.0, 2))
-    assert finding.direction(Range(low=50, high=60)) == "not decided"
+    assert finding.direction(Interval(low=50, high=60)) == "not decided"
 
 
 def test_entropy_is_a_share_of_the_largest_one() -> None:
@@ -318,7 +316,7 @@ def training(system: str, parameters: int, perplexities: tuple[float, ...]) -> T
 def test_parameters_and_overfitting_come_from_records() -> None:
     measured = artefacts(trainings=[training("base", 200, (9.0, 5.0, 6.0)), training("pr", 110, (8.0, 4.0, 6.0))])
     ratio = found(measurement("parameters", expected={"low": 0.45, "high": 0.55}), measured)
-    assert (ratio.value, ratio.direction(Range(low=0.45, high=0.55))) == (0.55, "agrees")
+    assert (ratio.value, ratio.direction(Interval(low=0.45, high=0.55))) == (0.55, "agrees")
     assert found(measurement("overfitting"), measured).value == pytest.approx(6 / 4 - 6 / 5)
 
 
@@ -329,7 +327,7 @@ def test_times_within_a_tenth_decide_nothing(ratio: float, direction: str) -> No
         for name, value in (("base", 1.0), ("pr", ratio))
     ]
     finding = found(measurement("training time"), artefacts(costs=costs, seeds=2))
-    assert finding.direction(Range(low=1)) == direction
+    assert finding.direction(Interval(low=1)) == direction
 
 
 def test_over_translation_comes_from_sheets() -> None:
@@ -337,11 +335,11 @@ def test_over_translation_comes_from_sheets() -> None:
         name: SystemRating(name, 100, {"over_translation": share}) for name, share in (("base", 0.5), ("pr", 0.2))
     }
     finding = found(measurement("over-translation", expected={"high": 0}), artefacts(ratings=ratings))
-    assert (finding.value, finding.direction(Range(high=0))) == (pytest.approx(-30), "agrees (one training)")
+    assert (finding.value, finding.direction(Interval(high=0))) == (pytest.approx(-30), "agrees (one training)")
 
 
 def test_every_analysis_exists_and_every_place_of_attention() -> None:
-    assert set(_ANALYSES) == set(get_args(AnalysisName))
+    assert set(ANALYSES) == set(get_args(AnalysisName))
     for paper in load_papers().values():
         for claim in paper.claims.values():
             for one in claim.measured:
@@ -362,16 +360,18 @@ def test_a_row_says_what_the_study_lacks() -> None:
 def test_the_four_values_of_figure_3_stand_beside_ours() -> None:
     study = study_of({"base": ["xu2020/figure-3/base"], "pr": ["xu2020/figure-3/base-pr", "xu2020/figure-3/big"]})
     figures: list[AnalysedFigure] = list(analysed_figures(study))
-    beside = list(beside_findings(figures, artefacts(scored=LENGTHS)))
-    assert [(one.figure.printed, f"{one.finding.value:.1f}") for one in beside] == [
+    beside = list(beside_figures(figures, artefacts(scored=LENGTHS)))
+    assert [(printed.printed, f"{ours.value:.1f}") for printed, ours in beside] == [
         ("+0.93", "0.6"), ("+1.72", "3.2"), ("+1.14", "0.6"), ("+1.20", "3.2"),
     ]  # fmt: skip
-    assert {one.verdict for one in beside} == {"other data: same direction (one training)"}
+    assert {ours.verdict(printed) for printed, ours in beside} == {"other data: same direction (one training)"}
     on_data = [figure.model_copy(update={"same_data": True}) for figure in figures]
     alone = replace(SCORED, of_systems={name: scores[:1] for name, scores in SCORED.of_systems.items()})
     for scored, verdict in ((SCORED, "in"), (alone, "outside of")):  # trainings that differ make the interval wide
-        beside = list(beside_findings(on_data, artefacts(scored=[scored])))
-        assert {one.verdict for one in beside} == {f"the printed figure lies {verdict} our interval (one training)"}
+        beside = list(beside_figures(on_data, artefacts(scored=[scored])))
+        assert {ours.verdict(printed) for printed, ours in beside} == {
+            f"the printed figure lies {verdict} our interval (one training)"
+        }
 
 
 def test_the_section_of_the_report_shows_claims_and_printed_figures() -> None:

@@ -32,7 +32,7 @@ def test_difference_in_accuracy_by_distance() -> None:
     second = [True] * 10 + [True] * 18 + [False] * 2 + [False] * 10
     sides = {"a": [accuracy("a", first, distances)], "b": [accuracy("b", second, distances)]}
     gains = gains_on_pairs(sides, test=PairedTest(samples=2000, seed=1))
-    found = gains.of("a", "b", ranges=DISTANCES, joint=(MORE_THAN_10, ALL))
+    found = gains.of("a", "b", groups=DISTANCES, joint=(MORE_THAN_10, ALL))
     groups = {group.name: group for group in found.groups}
     assert {name: group.sentences for name, group in groups.items()} == {"1-2": 10, "9-12": 20, ">12": 10}
     far = groups["9-12"].comparison
@@ -59,7 +59,7 @@ def test_equal_systems_rarely_differ_on_pairs() -> None:
             ]
             for system in "ab"
         }
-        found = gains_on_pairs(sides, test=PairedTest(samples=200, seed=1)).of("a", "b", ranges=[(9, 12)])
+        found = gains_on_pairs(sides, test=PairedTest(samples=200, seed=1)).of("a", "b", groups=[(9, 12)])
         p_value = found.groups[0].comparison.p_values.over_seeds
         assert p_value is not None
         significant.append(p_value < 0.05)

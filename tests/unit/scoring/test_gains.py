@@ -8,7 +8,7 @@ from sacrebleu.metrics import BLEU
 
 from phrasemt.artefacts.scores import GainByLength, MetricScore, Scores
 from phrasemt.artefacts.signatures import mean_signature
-from phrasemt.scoring.gains import Gains, PairedTest, quarters, ranges_of
+from phrasemt.scoring.gains import Gains, PairedTest, groups_up_to, quarters
 
 WORDS = np.array([2, 3, 4, 4, 8, 8, 16, 20])
 NATS = mean_signature("nats per token", "lower", "forced decoding")
@@ -29,17 +29,17 @@ def gain(
     baseline: list[Scores],
     system: list[Scores],
     words: np.ndarray,
-    ranges: list[tuple[int, int | None]],
+    groups: list[tuple[int, int | None]],
     joint: tuple[tuple[int, int | None], ...] = (),
     samples: int = 50,
 ) -> GainByLength:
     test = PairedTest(samples=samples, seed=1)
     sides = {"baseline": baseline, "system": system}
-    return Gains(sides, words, metric="m", test=test).of("baseline", "system", ranges=ranges, joint=joint)
+    return Gains(sides, words, metric="m", test=test).of("baseline", "system", groups=groups, joint=joint)
 
 
 def test_ranges() -> None:
-    assert ranges_of([9, 12]) == [(0, 9), (10, 12), (13, None)]
+    assert groups_up_to([9, 12]) == [(0, 9), (10, 12), (13, None)]
     assert quarters(WORDS) == [(0, 3), (4, 6), (7, 10), (11, None)]
     assert quarters(np.array([5, 5, 5])) == [(0, None)]
 
@@ -48,8 +48,8 @@ def test_a_known_slope_in_nats() -> None:
     """Each doubling of the source saves 0.25 nats a token, in each sentence and with each seed."""
     baseline = [nats(np.full(8, 3.0)), nats(np.full(8, 3.0))]
     system = [nats(3.0 - 0.25 * np.log2(WORDS)), nats(3.0 - 0.25 * np.log2(WORDS))]
-    ranges = [(2, 2), (4, 4), (8, 8), (16, 16)]
-    found = gain(baseline, system, WORDS, ranges)
+    groups = [(2, 2), (4, 4), (8, 8), (16, 16)]
+    found = gain(baseline, system, WORDS, groups)
     assert found.slope is not None
     slope = found.slope.shown
     assert (slope.value, slope.low, slope.high) == pytest.approx((0.25, 0.25, 0.25))
@@ -69,7 +69,7 @@ def test_bleu_of_a_joint_range_is_sacrebleus_of_its_sentences() -> None:
         return [[*row[2:], *row[:2]] for row in rows]
 
     made = [scores(statistics(side), TOKENIZED) for side in sides]
-    found = gain([made[0]], [made[1]], WORDS, ranges_of([3]), joint=((5, None), (90, None)))
+    found = gain([made[0]], [made[1]], WORDS, groups_up_to([3]), joint=((5, None), (90, None)))
     (above,) = found.joint  # no sentence has 90 words
     chosen = [row for row, words in enumerate(WORDS) if words >= 5]
     expected = [
