@@ -17,7 +17,7 @@ from torch import Tensor
 
 from phrasemt.nn import cpu
 from phrasemt.nn.beams import BeamCache
-from phrasemt.nn.cpu.attention import attend as cpu_attend
+from phrasemt.nn.cpu_attention import attend as cpu_attend
 from phrasemt.nn.init import xavier_blocks
 from phrasemt.nn.masks import Mask
 from phrasemt.nn.recording import Record, RecordableAttention

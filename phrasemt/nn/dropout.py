@@ -6,13 +6,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from phrasemt.nn import cpu
-from phrasemt.nn.cpu.dropout import dropout as cpu_dropout
 
 
 def dropout(x: Tensor, probability: float) -> Tensor:
     """Return x [...] with dropout. probability: of setting an element to 0. torch's generator determines the mask."""
     if cpu.applies("dropout", x):
-        return cpu_dropout(x, probability)
+        return cpu.dropout(x, probability)
     return F.dropout(x, probability)
 
 

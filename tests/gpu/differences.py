@@ -1,7 +1,7 @@
 """What systems compute on a device beside the same on a CPU in float64, and the loss at the size of a paper.
 
 Differences are relative: the Euclidean norm of the difference, divided by that of the exact numbers. The plain
-operations compute the float64 side, not those of phrasemt/nn/cpu/.
+operations compute the float64 side, not those of phrasemt/nn/cpu.py.
 """
 
 from __future__ import annotations

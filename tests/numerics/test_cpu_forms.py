@@ -1,4 +1,4 @@
-"""Gradients of the forms in phrasemt/nn/cpu/. Witness: autograd of the plain code in float64.
+"""Gradients of the forms in phrasemt/nn/cpu.py. Witness: autograd of the plain code in float64.
 
 Tolerances are relative to the Euclidean norm of a gradient. float32: 1e-5, for sums of some ten products of 24 bits.
 bfloat16: 2^-6, for about five roundings to 8 bits, each off by 2^-9 at most, that do not all point the same way.

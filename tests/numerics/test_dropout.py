@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from phrasemt.nn.cpu.dropout import LEVELS, scaled_mask
+from phrasemt.nn.cpu import LEVELS, scaled_mask
 from phrasemt.nn.dropout import Dropout, dropout
 
 
