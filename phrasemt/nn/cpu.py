@@ -64,8 +64,8 @@ def dropout(x: Tensor, probability: float) -> Tensor:
 
     torch draws each Bernoulli variable separately, which takes longer than the matrix products around it. Without this
     form, which draws 16 bits for each element, a training step takes 1.3 to 1.4 times as long in bfloat16, 1.14 to 1.2
-    in float32 (docs/performance-log.md). Its masks, and with them the weights of a training with dropout, are others than
-    those of torch's own dropout. The state of torch's generator determines the masks of both. The probability is
+    in float32 (docs/performance-log.md). Its masks, and so the weights of a training with dropout, differ from those of
+    torch's own dropout. The state of torch's generator determines the masks of both. The probability is
     rounded to a multiple of 2^-16, and the scale belongs to the rounded probability.
     """
     return x * scaled_mask(x, probability)
