@@ -346,7 +346,14 @@ def test_a_missing_file(check: Check) -> None:
     assert done.returncode == 2
 
 
-VERBS = (["check"], ["plan"], ["describe", "--system", "max"], ["show"], ["status"], ["trace", "test:1"])
+VERBS = (
+    ["check", "study.yaml"],
+    ["plan", "study.yaml"],
+    ["describe", "study.yaml", "--system", "max"],
+    ["show", "study.yaml"],
+    ["status", "study.yaml"],
+    ["trace", "test:1", "--study", "study.yaml"],
+)
 NOT_STUDIES = {
     "missing": None,
     "empty": b"",
@@ -368,7 +375,7 @@ def test_no_verb_shows_a_traceback_for_a_file_that_is_no_study(
     if content is not None:
         Path("study.yaml").write_bytes(content)
     for verb, *others in VERBS:
-        assert main([verb, *others, "--study", "study.yaml"]) == 2
+        assert main([verb, *others]) == 2
         assert f"phrasemt {verb}: error: study.yaml: " in capsys.readouterr().err
 
 
