@@ -15,7 +15,7 @@ from phrasemt.artefacts.corpus import Rows
 from phrasemt.artefacts.text import Subwords, Tokens
 from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.errors import MismatchError
-from phrasemt.files.columns import Lists, RowBatch
+from phrasemt.files.columns import RaggedArray, RowBatch
 from phrasemt.files.lines import LineBlock
 from phrasemt.files.parallel import batched, map_in_order
 from phrasemt.stages.subwords import PackExamples
@@ -30,7 +30,8 @@ _BLOCKS_PER_RECORD_BATCH = 8
 _MAX_UNKNOWN_SHARE = 0.5
 
 
-_PackedBlock = tuple[NDArray[np.int64], Lists, Lists]  # rows of neighbouring pairs, ids of their sources and targets
+# Rows of neighbouring pairs, ids of their sources and targets.
+_PackedBlock = tuple[NDArray[np.int64], RaggedArray, RaggedArray]
 
 
 def pack_examples(
@@ -65,7 +66,7 @@ def pack_examples(
     def record_batches() -> Iterator[RowBatch]:
         for blocks in batched(packed_blocks, _BLOCKS_PER_RECORD_BATCH):
             all_rows, *of_sides = zip(*blocks, strict=True)
-            sides = [Lists.joined(parts) for parts in of_sides]
+            sides = [RaggedArray.joined(parts) for parts in of_sides]
             subwords[:] += [len(side.values) for side in sides]
             unknown[:] += [np.count_nonzero(side.values == UNK) for side in sides]
             yield np.concatenate(all_rows), dict(zip(Examples.sides, sides, strict=True))
@@ -96,8 +97,8 @@ def _pack_block(vocabularies: Vocabularies, block: tuple[list[int], list[LineBlo
     return np.array(rows, np.int64), sources, targets
 
 
-def _pack_side(vocabulary: Vocabulary, sentences: list[str]) -> Lists:
+def _pack_side(vocabulary: Vocabulary, sentences: list[str]) -> RaggedArray:
     # Two words that are not cut into subwords may have two spaces between them.
     subwords = [[*filter(None, sentence.split(" "))] for sentence in sentences]
     lengths = np.array([*map(len, subwords)], dtype=np.int32)
-    return Lists(lengths, vocabulary.ids([*itertools.chain.from_iterable(subwords)]))
+    return RaggedArray(lengths, vocabulary.ids([*itertools.chain.from_iterable(subwords)]))

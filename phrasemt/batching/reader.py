@@ -26,6 +26,7 @@ from phrasemt.batching.batch import (
 from phrasemt.batching.sampler import micro_batches
 from phrasemt.errors import DamagedFileError, check_equal
 from phrasemt.files.columns import ColumnFile, damaged
+from phrasemt.phrase_modes import PHRASE_MODES
 from phrasemt.study.architectures import ModelInputs, PhraseSegmentation
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, LONGEST_SENTENCE, NULL_LABEL
 from phrasemt.syntax.phrases.ngrams import ngram_ends
@@ -44,7 +45,7 @@ class SourceCollator:
         self._segmentation = reads.phrases
         self._with_bos = reads.begins_with_bos
         self.phrases: ColumnFile | None = None
-        if self._segmentation and self._segmentation.mode != "ngram":
+        if self._segmentation and PHRASE_MODES[self._segmentation.mode].stored:
             self.phrases = _open_phrases(phrases, self._segmentation)
         # There are few different lengths, so the ends of n-gram phrases are computed once for each.
         self._ngram_ends = functools.cache(ngram_ends)

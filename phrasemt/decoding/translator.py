@@ -23,7 +23,7 @@ from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.decoding.decode import prefix_ids, translate_split
 from phrasemt.decoding.forced import BATCH_POSITIONS, force, forced_sentences
 from phrasemt.files.attention import ForcedSentence
-from phrasemt.files.columns import Lists
+from phrasemt.files.columns import RaggedArray
 from phrasemt.files.lines import write_lines
 from phrasemt.models.weights import load_model
 from phrasemt.nn.device import choose_device
@@ -147,12 +147,12 @@ class Translator:
         write_lines(rows, map(str, range(len(lines))))
         write_lines(tokens, tokenized)
         write_lines(subwords, cut)
-        source = Lists.of([self._words.source.ids([*filter(None, line.split(" "))]) for line in cut])
-        target = Lists.of(self._target_ids(targets, len(lines)))
+        source = RaggedArray.of([self._words.source.ids([*filter(None, line.split(" "))]) for line in cut])
+        target = RaggedArray.of(self._target_ids(targets, len(lines)))
         batch = np.arange(len(lines)), dict(zip(Examples.sides, (source, target), strict=True))
         Examples.write(examples, (subwords, subwords), self._words, [batch])
         phrases = []
-        if self._phrases is not None and self._phrases.mode != "ngram":
+        if self._phrases is not None and self._phrases.has_columns:
             phrases = [folder / "phrases.arrow"]
             extract_phrases(
                 settings=ExtractPhrases(segmentation=self._phrases, needs_parses=self._phrases.reads_parses),

@@ -31,20 +31,20 @@ FORMAT = 2
 
 
 @dataclass(frozen=True)
-class Lists:
-    """A column of lists. lengths: int32 [rows]; values: int32 [sum of lengths], the lists one after the other."""
+class RaggedArray:
+    """Lists, one a row. lengths: int32 [rows]; values: int32 [sum of lengths], the lists one after the other."""
 
     lengths: NDArray[np.int32]
     values: NDArray[np.int32]
 
     @classmethod
-    def of(cls, lists: Sequence[Sequence[int] | NDArray[Any]]) -> Lists:
+    def of(cls, lists: Sequence[Sequence[int] | NDArray[Any]]) -> RaggedArray:
         lengths = np.array([len(values) for values in lists], dtype=np.int32)
         joined = np.concatenate([np.empty(0, np.int32), *(np.asarray(values, dtype=np.int32) for values in lists)])
         return cls(lengths, joined.astype(np.int32, copy=False))
 
     @classmethod
-    def joined(cls, parts: Sequence[Lists]) -> Lists:
+    def joined(cls, parts: Sequence[RaggedArray]) -> RaggedArray:
         return cls(np.concatenate([part.lengths for part in parts]), np.concatenate([part.values for part in parts]))
 
     def array(self) -> pa.ListArray:
@@ -52,7 +52,7 @@ class Lists:
         return pa.ListArray.from_arrays(pa.array(offsets), pa.array(self.values))
 
 
-RowBatch = tuple[NDArray[np.int64], Mapping[str, Lists]]  # rows, and the lists of each column
+RowBatch = tuple[NDArray[np.int64], Mapping[str, RaggedArray]]  # rows, and the lists of each column
 
 
 def write_columns(

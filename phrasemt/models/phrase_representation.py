@@ -74,6 +74,7 @@ from phrasemt.nn.layers import FeedForward, Linear, Residual, Stack, last_norm
 from phrasemt.nn.masks import Mask, key_mask
 from phrasemt.nn.precision import normalised_dtype
 from phrasemt.nn.recording import Attention
+from phrasemt.phrase_modes import PHRASE_MODES
 from phrasemt.study.architectures import PhraseRepresentationModel
 
 
@@ -303,7 +304,7 @@ class PhraseRepresentationTransformer(TransformerDecoder[EncodedPhrases]):
         self.decoder = Stack[DecoderLayer](DecoderLayer(settings, attentions) for _ in range(settings.decoder_layers))
         self.encoder_norm = last_norm(settings)
         self.decoder_norm = last_norm(settings)
-        self.reads_phrases = settings.phrase.mode != "none"
+        self.reads_phrases = PHRASE_MODES[settings.phrase.mode].segmenter is not None
         initialise(self, settings.init)
 
     def encode(self, source: Source) -> EncodedPhrases:

@@ -116,7 +116,7 @@ class Stage(Settings):
         return {}
 
     def chosen_module(self) -> str | None:
-        """The module that the settings choose (a family of models, a segmenter); its code belongs to the stage."""
+        """The module that the settings choose (a family of models); its code belongs to the stage."""
         return None
 
     def code_modules(self) -> tuple[str, ...]:

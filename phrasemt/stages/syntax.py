@@ -14,7 +14,7 @@ from phrasemt.study.architectures import PhraseSegmentation
 class FetchStanzaFile(Stage):
     """Fetch one of Stanza's published model files and verify it."""
 
-    module = "phrasemt.syntax.stanza.fetch"
+    module = "phrasemt.syntax.model_files"
     job_name = "{language}/{file}"
     cached = True
 
@@ -58,7 +58,7 @@ class TrainVectors(AnnotatorStage):
 class TrainTagger(AnnotatorStage):
     """Train a part-of-speech tagger on the leaves of trees."""
 
-    module = "phrasemt.syntax.stanza.train_tagger"
+    module = "phrasemt.syntax.stanza.training"
     libraries = ("stanza", "torch")
     cached = True
 
@@ -70,7 +70,7 @@ class TrainTagger(AnnotatorStage):
 class TrainParser(AnnotatorStage):
     """Train a constituency parser on trees."""
 
-    module = "phrasemt.syntax.stanza.train_parser"
+    module = "phrasemt.syntax.stanza.training"
     libraries = ("stanza", "torch")
     cached = True
     located = ("tagger", "vectors")
@@ -83,7 +83,7 @@ class TrainParser(AnnotatorStage):
 class TrainChunker(AnnotatorStage):
     """Train a chunk tagger on CoNLL-2000 columns."""
 
-    module = "phrasemt.syntax.stanza.train_chunker"
+    module = "phrasemt.syntax.stanza.training"
     libraries = ("stanza", "torch")
     cached = True
     located = ("vectors",)
@@ -96,7 +96,7 @@ class TrainChunker(AnnotatorStage):
 class DescribeAnnotator(Stage):
     """Check the model files of a parser or chunker that the workflow does not train, and write its card."""
 
-    module = "phrasemt.syntax.annotator_card"
+    module = "phrasemt.syntax.model_files"
     job_name = "{annotator}"
     libraries = ("stanza",)
 
@@ -177,9 +177,6 @@ class ExtractPhrases(Stage):
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
         segmentation = job.study.segmentations[job.wildcards["segmenter"]]
         return {"segmentation": segmentation, "needs_parses": segmentation.reads_parses}
-
-    def chosen_module(self) -> str:
-        return f"phrasemt.syntax.phrases.segmenters.{self.segmentation.mode}"
 
 
 class MeasurePhrases(Stage):

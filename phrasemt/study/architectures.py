@@ -27,6 +27,7 @@ from pydantic import (
 )
 
 from phrasemt.fields import Depth, Number, Positions, Probability, Seed, Settings, UserPath, Width, refuse, sections
+from phrasemt.phrase_modes import PHRASE_MODES
 
 Multiple = Annotated[
     float, Field(gt=0), Number(at_most=64, because="the layer is this many times as wide as the model")
@@ -77,24 +78,24 @@ class PhraseSegmentation(Settings):
         problems = []
         if self.ntok_min > self.ntok_max:
             problems.append(f"ntok_min ({self.ntok_min}) must not exceed ntok_max ({self.ntok_max})")
-        if (self.mode == "given") != (self.given is not None):
+        mode = PHRASE_MODES[self.mode]
+        if mode.reads_given != (self.given is not None):
             problems.append("the folder `given` must be set with mode: given, and only with it")
-        of_trees = ("parse", "random", "right", "shuffled")
-        modes_of = {
-            "seed": ("random", "shuffled"),
-            "parse_unit": of_trees,
-            "ntok_scope": ("ngram",),
-            **dict.fromkeys(("ntok_div", "ntok_min", "ntok_max", "ntok_round"), ("ngram", *of_trees)),
-        }
-        for key, modes in modes_of.items():
-            if self.mode not in modes and self.differs(key):
-                problems.append(f"{key} has no effect in mode {self.mode}, only in {', '.join(modes)}")
+        for key in PhraseSegmentation.model_fields:
+            if key not in {"mode", "given", *mode.keys} and self.differs(key):
+                modes = ", ".join(name for name, other in PHRASE_MODES.items() if key in other.keys)
+                problems.append(f"{key} has no effect in mode {self.mode}, only in {modes}")
         refuse(problems)
         return self
 
     @property
     def reads_parses(self) -> bool:
-        return self.mode in ("parse", "shuffled")
+        return PHRASE_MODES[self.mode].reads_parses
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether models read the phrases from columns of `extract_phrases`."""
+        return PHRASE_MODES[self.mode].stored
 
     @property
     def folder_name(self) -> str:
@@ -323,7 +324,7 @@ class PhraseRepresentationModel(TransformerModel):
         ]
         if self.ta == "off" and not self.ta_tokens and self.differs("ta_dropout"):
             problems.append("ta_dropout has no effect with ta: off and ta_tokens: false")
-        if self.src_bos and self.phrase.mode not in ("ngram", "none"):
+        if self.src_bos and self.phrase.has_columns:
             problems.append(
                 f"src_bos needs phrase.mode: ngram; phrases of mode {self.phrase.mode} do not count <s> as a position"
             )
@@ -332,7 +333,7 @@ class PhraseRepresentationModel(TransformerModel):
 
     @property
     def source_phrases(self) -> PhraseSegmentation | None:
-        return None if self.phrase.mode == "none" else self.phrase
+        return self.phrase if PHRASE_MODES[self.phrase.mode].segmenter else None
 
     @property
     def source_begins_with_bos(self) -> bool:

@@ -30,7 +30,7 @@ from phrasemt.syntax.store import AnnotationStore
 
 if TYPE_CHECKING:
     from phrasemt.syntax.given_trees import TreeAnnotator
-    from phrasemt.syntax.stanza.annotator import StanzaAnnotator
+    from phrasemt.syntax.stanza.runtime import StanzaAnnotator
 
 _SENTENCES_PER_BLOCK = 1000
 # Smallest number of blocks for each process: with fewer, the processes would end at very different times.

@@ -434,7 +434,7 @@ class Flow:
 
         def columns(job: Wildcards) -> Pattern | None:
             segmentation = self.study.models[job.system].model.source_phrases
-            if segmentation is None or segmentation.mode == "ngram":
+            if segmentation is None or not segmentation.has_columns:
                 return None
             return self.paths.phrase_columns.at(segmenter=segmentation.folder_name)
 

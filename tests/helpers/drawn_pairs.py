@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from phrasemt.artefacts.columns import Examples
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import UpdatePlan
-from phrasemt.files.columns import Lists, write_columns
+from phrasemt.files.columns import RaggedArray, write_columns
 from phrasemt.stages.training import TrainModel
 from phrasemt.study.architectures import ModelInputs
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, NULL_LABEL, SPECIAL_TOKENS
@@ -41,19 +41,19 @@ def drawn_reader(
         return BatchReader(Examples.open(examples), reads, chunks=[chunks])
 
 
-def _words(rng: np.random.Generator, lengths: NDArray[np.int32], vocabulary: int) -> Lists:
+def _words(rng: np.random.Generator, lengths: NDArray[np.int32], vocabulary: int) -> RaggedArray:
     ranks = np.minimum(rng.zipf(ZIPF, int(lengths.sum())), vocabulary - len(SPECIAL_TOKENS))
-    return Lists(lengths, (len(SPECIAL_TOKENS) - 1 + ranks).astype(np.int32))
+    return RaggedArray(lengths, (len(SPECIAL_TOKENS) - 1 + ranks).astype(np.int32))
 
 
-def _chunks(rng: np.random.Generator, lengths: NDArray[np.int32]) -> dict[str, Lists]:
+def _chunks(rng: np.random.Generator, lengths: NDArray[np.int32]) -> dict[str, RaggedArray]:
     """Starts and labels of chunks; the first word and `</s>` always start one."""
     starts = [np.unique([0, *np.flatnonzero(rng.random(length) < 0.6), length]) for length in lengths.tolist()]
     types = [rng.integers(NULL_LABEL + 1, len(CHUNK_LABELS), size=len(places) - 1) for places in starts]
-    return {"starts": Lists.of(starts), "labels": Lists.of([np.append(some, EOS_LABEL) for some in types])}
+    return {"starts": RaggedArray.of(starts), "labels": RaggedArray.of([np.append(some, EOS_LABEL) for some in types])}
 
 
-def _write(path: Path, columns: dict[str, Lists], **description: object) -> None:
+def _write(path: Path, columns: dict[str, RaggedArray], **description: object) -> None:
     (count,) = {len(lists.lengths) for lists in columns.values()}
     batches = [(np.arange(count), columns)]
     write_columns(path, columns=list(columns), texts={}, description=description, batches=batches)

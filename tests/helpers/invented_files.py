@@ -38,7 +38,7 @@ from phrasemt.artefacts.translations import (
     PerplexityScores,
 )
 from phrasemt.files.attention import AttentionMap, ForcedSentence, write_forced
-from phrasemt.files.columns import Lists
+from phrasemt.files.columns import RaggedArray
 from phrasemt.files.lines import write_lines, write_text
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage
@@ -145,14 +145,14 @@ class InventedFiles:
 
         def cut(path: Path) -> None:
             lengths = [len(line.split(" ")) + 1 for line in source]
-            ends = Lists.of([[*range(2, length, 2), length] for length in lengths])
+            ends = RaggedArray.of([[*range(2, length, 2), length] for length in lengths])
             PhraseColumns.write(path, self.tokens_path("demo", "test", "en"), {}, [(rows, {"ends": ends})])
 
         def chunk(path: Path) -> None:
             lengths = [len(line.split(" ")) + 1 for line in target]
             starts = [list(range(0, length, 3)) for length in lengths]
             labels = [[CHUNK_LABELS.index("NP" if place % 2 else "VP") for place in one] for one in starts]
-            columns = {"starts": Lists.of(starts), "labels": Lists.of(labels)}
+            columns = {"starts": RaggedArray.of(starts), "labels": RaggedArray.of(labels)}
             ChunkColumns.write(path, self.tokens_path("demo", "test", "de"), "gold", [(rows, columns)])
 
         def attend(path: Path) -> None:

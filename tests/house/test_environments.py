@@ -24,11 +24,9 @@ from packaging.utils import canonicalize_name
 
 import phrasemt.models
 from phrasemt.stages import STAGES
-from phrasemt.stages.stage import ModelStage, Stage
-from phrasemt.syntax.phrases import segmenters
+from phrasemt.stages.stage import ModelStage
 from phrasemt.workflow.code import OUR_PACKAGES, _import_closure
 
-SEGMENTERS = [f"{segmenters.__name__}.{module.name}" for module in pkgutil.iter_modules(segmenters.__path__)]
 ENVIRONMENTS = sorted(path.name for path in (Path(__file__).parents[2] / "envs").iterdir())
 FAMILIES = [f"phrasemt.models.{module.name}" for module in pkgutil.iter_modules(phrasemt.models.__path__)]
 
@@ -112,10 +110,7 @@ def _environment(repository: Path, stage: str) -> str:
 
 def _chosen(stage: str) -> list[str]:
     """The modules among which the study chooses for a stage."""
-    declared = STAGES[stage]
-    if declared.chosen_module is Stage.chosen_module:
-        return []
-    return FAMILIES if issubclass(declared, ModelStage) else SEGMENTERS
+    return FAMILIES if issubclass(STAGES[stage], ModelStage) else []
 
 
 @pytest.mark.parametrize("stage", STAGES)

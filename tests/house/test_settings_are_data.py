@@ -19,7 +19,6 @@ from types import ModuleType
 from typing import Any
 
 import phrasemt.models
-import phrasemt.syntax.phrases.segmenters
 from phrasemt.fields import Settings
 from phrasemt.stages import STAGES
 from phrasemt.workflow.code import WITHOUT_EFFECT, module_digests, module_file
@@ -60,8 +59,7 @@ def _computed() -> set[str]:
 def _of_stages() -> list[str]:
     """All modules whose code decides results."""
     families = [module.__name__ for module in _modules(phrasemt.models) if hasattr(module, "build")]
-    segmenters = [module.__name__ for module in _modules(phrasemt.syntax.phrases.segmenters)]
-    return sorted(module_digests(*(stage.module for stage in STAGES.values()), *families, *segmenters))
+    return sorted(module_digests(*(stage.module for stage in STAGES.values()), *families))
 
 
 def test_stages_use_no_computed_attribute_of_settings(repository: Path) -> None:

@@ -21,7 +21,7 @@ from phrasemt.artefacts.columns import Examples
 from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.batching.pack import pack_examples
 from phrasemt.batching.reader import BatchReader
-from phrasemt.files.columns import Lists, write_columns
+from phrasemt.files.columns import RaggedArray, write_columns
 from phrasemt.files.lines import write_lines
 from phrasemt.models.interface import build_model
 from phrasemt.stages.subwords import BuildVocabulary, PackExamples
@@ -85,7 +85,7 @@ class Task:
         """Batches with the phrases of the sentences, or with the phrases of the sentence after each."""
         ends = [*self._ends[1:], self._ends[0]] if of_other_sentences else self._ends
         columns = self._folder / f"phrases.{of_other_sentences}"
-        batches = [(np.arange(len(ends)), {"ends": Lists.of(ends)})]
+        batches = [(np.arange(len(ends)), {"ends": RaggedArray.of(ends)})]
         description = {"segmentation": RANDOM_ENDS.model_dump(mode="json")}
         write_columns(columns, columns=["ends"], texts={}, description=description, batches=batches)
         return BatchReader(Examples.open(self._folder / "examples"), model.model_inputs, [columns])

@@ -253,11 +253,10 @@ CODE_CHANGES: dict[str, set[str]] = {
     "models/biscale.py": _training_of_chunks(),
     "models/language_model.py": _training_of_the_language_model(),
     "syntax/phrases/extract.py": _phrases(),
-    "syntax/phrases/segmenters/parse.py": _phrases(),
-    "syntax/phrases/segmenters/random.py": set(),  # no such phrases in this study
+    "syntax/phrases/segmenters.py": _phrases(),
     "syntax/phrases/statistics.py": {"measure_phrases", "write_report"},
     "syntax/store.py": _annotations(),
-    "syntax/stanza/training_data.py": {"train_tagger", "train_parser", "train_chunker"} | _annotations(),
+    "syntax/stanza/training.py": {"train_tagger", "train_parser", "train_chunker"} | _annotations(),
     "decoding/translate.py": _translations(*TRANSLATING),
     "decoding/contrasts.py": {f"score_contrasts {name}" for name in TRANSLATING} | {"make_table", "write_report"},
     "scoring/contrasts.py": {f"score_contrasts {name}" for name in TRANSLATING} | {"make_table", "write_report"},

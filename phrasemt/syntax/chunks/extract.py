@@ -22,7 +22,7 @@ from phrasemt.artefacts.corpus import RawChunks, Rows
 from phrasemt.artefacts.syntax import ChunkStatistics, Parses, Tags
 from phrasemt.artefacts.text import Subwords, Tokens
 from phrasemt.errors import DataError
-from phrasemt.files.columns import Lists
+from phrasemt.files.columns import RaggedArray
 from phrasemt.files.parallel import map_in_order
 from phrasemt.stages.syntax import ExtractChunks
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL
@@ -31,7 +31,7 @@ from phrasemt.syntax.chunks.conll import ChunkScores, chunk_spans, read_conll
 from phrasemt.syntax.chunks.rules import chunk_tags
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.trees import parse_tree
-from phrasemt.syntax.words import SplitLines, offsets_of_block, split_lines
+from phrasemt.syntax.word_offsets import SplitLines, offsets_of_block, split_lines
 
 log = logging.getLogger("phrasemt.extract_chunks")
 
@@ -66,8 +66,8 @@ class _Counts:
 @dataclass(frozen=True)
 class _Chunks:
     rows: NDArray[np.int64]
-    starts: Lists
-    labels: Lists
+    starts: RaggedArray
+    labels: RaggedArray
     counts: _Counts
 
 
@@ -113,7 +113,7 @@ def extract_chunks(
     )
     counts = _Counts()
 
-    def batches() -> Iterator[tuple[NDArray[np.int64], Mapping[str, Lists]]]:
+    def batches() -> Iterator[tuple[NDArray[np.int64], Mapping[str, RaggedArray]]]:
         for part in found:
             counts.add(part.counts)
             yield part.rows, {"starts": part.starts, "labels": part.labels}
@@ -251,4 +251,4 @@ def _find_chunks(sources: _Sources, lines: SplitLines[Gold]) -> _Chunks:
         labels.append(of_sentence[1])
         counts.words += len(tags)
         counts.labels.update(CHUNK_LABELS[label] for label in of_sentence[1][:-1])
-    return _Chunks(np.array(lines.rows, np.int64), Lists.of(starts), Lists.of(labels), counts)
+    return _Chunks(np.array(lines.rows, np.int64), RaggedArray.of(starts), RaggedArray.of(labels), counts)

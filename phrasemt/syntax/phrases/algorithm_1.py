@@ -11,10 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from phrasemt.study.architectures import PhraseSegmentation
-from phrasemt.syntax.phrases.ngrams import phrase_tokens
-from phrasemt.syntax.phrases.source_sentence import SourceSentence
-
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
@@ -108,12 +104,3 @@ def phrase_ends(nodes: Nodes, size: int) -> list[int]:
             end = starts[node]
     ends.reverse()
     return ends
-
-
-def cut_tree(tree: str, sentence: SourceSentence, settings: PhraseSegmentation) -> Sequence[int]:
-    """The phrase ends of a sentence, by Algorithm 1 on a tree over its words. Raises ValueError like `tree_nodes`."""
-    size = phrase_tokens(sentence.length, settings)
-    if settings.parse_unit == "subword":
-        return phrase_ends(append_eos(tree_nodes(tree, sentence.offsets)), size)
-    *ends, _ = phrase_ends(append_eos(tree_nodes(tree, range(sentence.words + 1))), size)
-    return [*(sentence.offsets[end] for end in ends), sentence.length]

@@ -1,7 +1,7 @@
 """The stage `extract_phrases`: source sentences cut into phrases.
 
 The segmentation of a sentence is the increasing list of its phrase ends. A phrase begins where the previous phrase
-ends; the last end is the number of encoder positions of the sentence, `</s>` included. The modules of
+ends; the last end is the number of encoder positions of the sentence, `</s>` included. The functions of
 `phrasemt.syntax.phrases.segmenters` compute the ends.
 """
 
@@ -23,17 +23,18 @@ from phrasemt.artefacts.corpus import DroppedPairs, Rows, UserFile
 from phrasemt.artefacts.syntax import Parses
 from phrasemt.artefacts.text import Subwords, Tokens
 from phrasemt.errors import DataError, check_equal
-from phrasemt.files.columns import Lists
+from phrasemt.files.columns import RaggedArray
 from phrasemt.files.lines import read_lines
 from phrasemt.files.parallel import map_in_order
+from phrasemt.phrase_modes import PHRASE_MODES
 from phrasemt.stages.syntax import ExtractPhrases
 from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.syntax.annotations import Annotation, Annotations, required
+from phrasemt.syntax.phrases import segmenters
 from phrasemt.syntax.phrases.ngrams import ngram_ends
-from phrasemt.syntax.phrases.segmenters import segmenter
-from phrasemt.syntax.phrases.source_sentence import SourceSentence
+from phrasemt.syntax.phrases.segmenters import Segmenter, SourceSentence
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
-from phrasemt.syntax.words import SplitLines, offsets_of_block, split_lines
+from phrasemt.syntax.word_offsets import SplitLines, offsets_of_block, split_lines
 
 log = logging.getLogger("phrasemt.extract_phrases")
 
@@ -45,7 +46,7 @@ class _Cut:
     """The phrases of a batch. fallbacks: how many sentences without a parse were cut into n-grams, by reason."""
 
     rows: NDArray[np.int64]
-    ends: Lists
+    ends: RaggedArray
     fallbacks: Counter[str]
 
 
@@ -74,7 +75,7 @@ def extract_phrases(
     segmentation = settings.segmentation
     for name, paths, needed in (
         ("--parses", parses, settings.needs_parses),
-        ("--given", given, segmentation.mode == "given"),
+        ("--given", given, segmentation.given is not None),
     ):
         if needed and not paths:
             raise DataError(
@@ -89,7 +90,7 @@ def extract_phrases(
     )
     phrase_count, fallbacks = 0, Counter[str]()
 
-    def batches() -> Iterator[tuple[NDArray[np.int64], dict[str, Lists]]]:
+    def batches() -> Iterator[tuple[NDArray[np.int64], dict[str, RaggedArray]]]:
         nonlocal phrase_count
         for cut in cuts:
             phrase_count += len(cut.ends.values)
@@ -133,7 +134,7 @@ class _Cutter:
 
 def _cut_batch(cutter: _Cutter, batch: SplitLines[str]) -> _Cut:
     settings = cutter.settings
-    segment = segmenter(settings.mode)
+    segment: Segmenter = getattr(segmenters, str(PHRASE_MODES[settings.mode].segmenter))
     found: list[Sequence[int]] = []
     fallbacks: Counter[str] = Counter()
     lines, offsets = offsets_of_block(batch.tokens, batch.subwords)
@@ -150,7 +151,7 @@ def _cut_batch(cutter: _Cutter, batch: SplitLines[str]) -> _Cut:
             found.append(ngram_ends(offsets[number][-1] + 1, settings).tolist())
         else:
             found.append(segment(SourceSentence(offsets[number], keys[number], parse.text, given[number]), settings))
-    return _Cut(np.array(batch.rows, np.int64), Lists.of(found), fallbacks)
+    return _Cut(np.array(batch.rows, np.int64), RaggedArray.of(found), fallbacks)
 
 
 def _given_ends(line: str, words: int, where: str) -> list[int]:

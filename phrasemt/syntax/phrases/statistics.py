@@ -19,7 +19,7 @@ from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.syntax.annotations import Annotations, required
 from phrasemt.syntax.phrases.algorithm_1 import tree_nodes
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
-from phrasemt.syntax.words import offsets_of_block
+from phrasemt.syntax.word_offsets import offsets_of_block
 
 log = logging.getLogger("phrasemt.measure_phrases")
 

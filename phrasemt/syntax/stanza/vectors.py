@@ -17,7 +17,7 @@ from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.files.work_folder import work_folder
 from phrasemt.stages.syntax import TrainVectors
 from phrasemt.syntax.chunks.conll import read_conll
-from phrasemt.syntax.stanza.training_tools import ProgressLog, save_model
+from phrasemt.syntax.stanza.runtime import ProgressLog, save_model
 from phrasemt.syntax.trees import read_treebank, words
 
 log = logging.getLogger("phrasemt.train_vectors")

@@ -18,7 +18,7 @@ from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.batching import pack
 from phrasemt.batching.pack import pack_examples
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
-from phrasemt.files.columns import Lists, write_columns
+from phrasemt.files.columns import RaggedArray, write_columns
 from phrasemt.files.digests import digest_file
 from phrasemt.stages.subwords import PackExamples
 
@@ -218,7 +218,7 @@ def lists(*sentences: list[int]) -> pa.Array:
 
 
 def write_ids(path: Path, source: list[list[int]]) -> None:
-    batch = {"source": Lists.of(source), "target": Lists.of([[4], [5]])}
+    batch = {"source": RaggedArray.of(source), "target": RaggedArray.of([[4], [5]])}
     description = {"source_vocabulary": "s", "target_vocabulary": "t"}
     write_columns(path, columns=batch.keys(), texts={}, description=description, batches=[(np.arange(2), batch)])
 

@@ -16,7 +16,7 @@ import phrasemt.batching.shares as shares
 from phrasemt.artefacts.columns import Examples
 from phrasemt.batching.reader import BatchReader, SourceCollator, TargetCollator
 from phrasemt.errors import DamagedFileError, MismatchError
-from phrasemt.files.columns import Lists, write_columns
+from phrasemt.files.columns import RaggedArray, write_columns
 from phrasemt.study.architectures import BiscaleModel, PhraseRepresentationModel, PhraseSegmentation, TransformerModel
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, LONGEST_SENTENCE, NULL_LABEL
 from phrasemt.syntax.phrases.ngrams import ngram_ends
@@ -37,7 +37,7 @@ def write_phrases(
     rows = np.arange(first_row, first_row + len(ends))
     description = {"segmentation": segmentation.model_dump(mode="json")}
     texts = {"source": text} if text else {}
-    batches = [(rows, {"ends": Lists.of(ends)})]
+    batches = [(rows, {"ends": RaggedArray.of(ends)})]
     write_columns(path, columns=["ends"], texts=texts, description=description, batches=batches)
     return path
 
@@ -117,7 +117,7 @@ def write_chunks(
     first_row: int = 0,
 ) -> Path:
     rows = np.arange(first_row, first_row + len(chunks))
-    starts, numbers = (Lists.of(lists) for lists in zip(*chunks, strict=True))
+    starts, numbers = (RaggedArray.of(lists) for lists in zip(*chunks, strict=True))
     write_columns(
         path,
         columns=["starts", "labels"],

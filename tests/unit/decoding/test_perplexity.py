@@ -15,7 +15,7 @@ from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import LONGEST_SENTENCE, BatchReader
 from phrasemt.decoding.perplexity import score_perplexity
 from phrasemt.errors import MismatchError
-from phrasemt.files.columns import ColumnFile, Lists, write_columns
+from phrasemt.files.columns import ColumnFile, RaggedArray, write_columns
 from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, load_model, save_tensors, weights_of
@@ -91,7 +91,7 @@ def test_words_that_the_model_does_not_read_do_not_count(tiny_data, weights, tmp
         folder.mkdir()
         write_lines(folder / "text", [" ".join(words[:length])])
         description = ColumnFile.open(tiny_data.dev, Examples.sides).description
-        side = Lists(np.array([length], np.int32), np.full(length, ids, np.int32))
+        side = RaggedArray(np.array([length], np.int32), np.full(length, ids, np.int32))
         batch = np.array([0]), dict.fromkeys(Examples.sides, side)
         write_columns(folder / "examples", columns=Examples.sides, texts={}, description=description, batches=[batch])
         results.append(scored(tiny_data, weights, folder, folder / "text", folder / "examples"))

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 import phrasemt.decoding.chunks as chunks_stage
 from phrasemt.batching.batch import Chunks
 from phrasemt.batching.pack import pack_examples
-from phrasemt.files.columns import Lists, write_columns
+from phrasemt.files.columns import RaggedArray, write_columns
 from phrasemt.files.lines import write_lines
 from phrasemt.models.interface import ChunkingModel, ChunkLogProbs
 from phrasemt.stages.decoding import ScoreChunks
@@ -63,7 +63,7 @@ def files(tmp_path: Path) -> dict[str, Any]:
         columns=["starts", "labels"],
         texts={},
         description={"origin": "gold", "labels": CHUNK_LABELS},
-        batches=[(np.arange(2), {name: Lists.of(column) for name, column in GOLD.items()})],
+        batches=[(np.arange(2), {name: RaggedArray.of(column) for name, column in GOLD.items()})],
     )
     return {"examples": [examples], "chunks": [chunks], **vocabularies}
 

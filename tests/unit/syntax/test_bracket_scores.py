@@ -6,8 +6,7 @@ from collections import Counter
 
 import pytest
 
-from phrasemt.syntax.bracket_scores import BracketScores, brackets
-from phrasemt.syntax.trees import parse_tree
+from phrasemt.syntax.trees import BracketScores, brackets, parse_tree
 
 GOLD = "(S (`` 0) (NP (DT 1) (NN 2)) (VP (VBZ 3) (PRT (RP 4)) (NP (NN 5))) (. 6))"
 PARSE = "(S (`` 0) (NP (DT 1) (NN 2)) (VP (VBZ 3) (ADVP (RB 4) (NP (NN 5)))) (. 6))"

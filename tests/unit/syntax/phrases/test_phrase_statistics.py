@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from phrasemt.errors import MismatchError
-from phrasemt.files.columns import Lists, write_columns
+from phrasemt.files.columns import RaggedArray, write_columns
 from phrasemt.files.lines import write_lines
 from phrasemt.stages.syntax import MeasurePhrases
 from phrasemt.study.architectures import PhraseSegmentation
@@ -39,7 +39,7 @@ ENDS = [
 def measure(tmp_path: Path):
     def measure(ends=ENDS, sentences=SENTENCES, subwords=SUBWORDS, trees=TREES, mode="parse", **options) -> dict:
         segmentation = PhraseSegmentation(mode=mode, **options)
-        batches = [(list(range(len(ends))), {"ends": Lists.of(ends)})]
+        batches = [(list(range(len(ends))), {"ends": RaggedArray.of(ends)})]
         description = {"segmentation": segmentation.model_dump(mode="json")}
         write_columns(tmp_path / "phrases", columns=["ends"], texts={}, description=description, batches=batches)
         write_lines(tmp_path / "tokens", sentences)

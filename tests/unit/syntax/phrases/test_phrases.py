@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import pkgutil
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from hypothesis import strategies as st
 from phrasemt.errors import DataError, MismatchError
 from phrasemt.files.columns import ColumnFile
 from phrasemt.files.lines import write_lines
+from phrasemt.phrase_modes import PHRASE_MODES
 from phrasemt.stages.syntax import ExtractPhrases
 from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.syntax.annotations import Annotation, write_annotations
@@ -26,8 +26,7 @@ from phrasemt.syntax.phrases import extract as phrases
 from phrasemt.syntax.phrases import segmenters
 from phrasemt.syntax.phrases.extract import extract_phrases
 from phrasemt.syntax.phrases.ngrams import ngram_ends, phrase_tokens
-from phrasemt.syntax.phrases.segmenters.random import random_tree
-from phrasemt.syntax.phrases.segmenters.right import right_tree
+from phrasemt.syntax.phrases.segmenters import random_tree, right_tree
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.trees import Tree, parse_tree, words
 
@@ -175,8 +174,10 @@ def split(tmp_path: Path) -> Split:
 
 
 def test_there_is_a_segmenter_for_each_mode():
-    modules = {module.name for module in pkgutil.iter_modules(segmenters.__path__)}
-    assert modules == set(PhraseSegmentation.model_fields["mode"].annotation.__args__) - {"none"}
+    assert PHRASE_MODES.keys() == set(PhraseSegmentation.model_fields["mode"].annotation.__args__)
+    assert [name for name, mode in PHRASE_MODES.items() if not hasattr(segmenters, str(mode.segmenter))] == ["none"]
+    keys = frozenset().union(*(mode.keys for mode in PHRASE_MODES.values()))
+    assert keys == PhraseSegmentation.model_fields.keys() - {"mode"}
 
 
 def test_ngrams(split):

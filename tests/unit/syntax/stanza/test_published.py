@@ -22,10 +22,9 @@ from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.registry import stanza_models as published
 from phrasemt.registry.stanza_models import files_of_package, load_published, published_file
 from phrasemt.stages.syntax import FetchStanzaFile, TrainParser
-from phrasemt.syntax.stanza import train_parser
-from phrasemt.syntax.stanza.annotators import load_annotator
-from phrasemt.syntax.stanza.fetch import fetch_stanza_file
-from phrasemt.syntax.stanza.parser import ParserAnnotator
+from phrasemt.syntax.model_files import fetch_stanza_file
+from phrasemt.syntax.stanza import training
+from phrasemt.syntax.stanza.annotators import ParserAnnotator, load_annotator
 from phrasemt.syntax.trees import parse_tree, words
 
 MODEL = b"a small model" * 50_000
@@ -98,17 +97,17 @@ def test_a_parser_with_character_models_from_its_download_to_a_tree(
     for role, path in charlms.items():
         character_model(path, forward=role.startswith("forward"))
     # Our own training knows no character models: it is told of them behind its back.
-    flags = train_parser.flags
+    flags = training.flags
     added = {f"charlm_{role.removesuffix('_charlm')}_file": path for role, path in charlms.items()}
-    monkeypatch.setattr(train_parser, "flags", lambda *given, **options: flags(*given, **options, **added))
+    monkeypatch.setattr(training, "flags", lambda *given, **options: flags(*given, **options, **added))
     monkeypatch.setattr(
-        train_parser, "ParserAnnotator", lambda files, device: ParserAnnotator({**files, **charlms}, device=device)
+        training, "ParserAnnotator", lambda files, device: ParserAnnotator({**files, **charlms}, device=device)
     )
     made = tiny_annotators.folder
     few_trees = {split: [tmp_path / f"{split}.trees"] for split in tiny_annotators.trees}
     for split, (path,) in tiny_annotators.trees.items():
         write_lines(few_trees[split][0], itertools.islice(read_lines(path), 12))
-    train_parser.train_parser(
+    training.train_parser(
         settings=TrainParser(language="en", sentences=None, hidden=8, epochs=1, seed=1),
         cores=1,
         **few_trees,

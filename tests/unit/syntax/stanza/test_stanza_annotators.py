@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 from phrasemt.artefacts.card import ANNOTATION_VERSION, LONGEST
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.syntax.annotations import Annotation
-from phrasemt.syntax.stanza import annotators, close_decisions, tagger
-from phrasemt.syntax.stanza import chunker as chunker_module
-from phrasemt.syntax.stanza import parser as parser_module
-from phrasemt.syntax.stanza.annotator import GaveUpError, StanzaAnnotator
-from phrasemt.syntax.stanza.annotators import load_annotator
-from phrasemt.syntax.stanza.batches import batches_by_length, visible_tokens
-from phrasemt.syntax.stanza.chunker import ChunkerAnnotator, bio_tags
-from phrasemt.syntax.stanza.parser import ParserAnnotator, short_text
-from phrasemt.syntax.stanza.runtime import prepare_stanza
+from phrasemt.syntax.stanza import annotators, runtime
+from phrasemt.syntax.stanza.annotators import ChunkerAnnotator, ParserAnnotator, bio_tags, load_annotator, short_text
+from phrasemt.syntax.stanza.runtime import (
+    GaveUpError,
+    StanzaAnnotator,
+    batches_by_length,
+    prepare_stanza,
+    visible_tokens,
+)
 from phrasemt.syntax.trees import leaves, parse_tree, read_treebank, tree_text, words
 
 
@@ -94,9 +94,9 @@ def test_neither_companions_nor_order_change_a_result(
     for annotator in (parser, chunker):
         alone = [annotator.annotate([sentence])[0] for sentence in sentences]
         for batch, close in ((50, 1e-3), (7, 1.0)):  # with 1.0 nearly all are annotated once more by themselves
-            for module in (parser_module, tagger, chunker_module):
-                monkeypatch.setattr(module, "_BATCH", batch)
-            monkeypatch.setattr(close_decisions, "CLOSE", close)
+            for name in ("_PARSED_TOGETHER", "_TAGGED_TOGETHER", "_CHUNKED_TOGETHER"):
+                monkeypatch.setattr(annotators, name, batch)
+            monkeypatch.setattr(runtime, "CLOSE", close)
             assert annotator.annotate(sentences) == alone
             found = annotator.annotate(shuffled)
             assert found == [alone[sentences.index(sentence)] for sentence in shuffled]
@@ -108,7 +108,7 @@ def test_a_sentence_with_a_close_decision_is_annotated_by_itself(
     sizes: list[int] = []
     trees = parser._trees
     monkeypatch.setattr(parser, "_trees", lambda part, size: sizes.append(len(part)) or trees(part, size))  # type: ignore[func-returns-value]
-    monkeypatch.setattr(close_decisions, "CLOSE", 1e9)
+    monkeypatch.setattr(runtime, "CLOSE", 1e9)
     parser.annotate(sentences)
     assert sizes == [len(sentences)] + [1] * len(sentences)
 
@@ -288,7 +288,7 @@ def test_other_annotations_need_another_version() -> None:
         bio_tags(["I-NP", "E-NP", "I-NP", "S-VP", "<PAD>", "B-PP", "I-NP", "O"]),
         short_text(tree, "(xy", ("TOP",)),
         short_text(Node("TOP", Node("CD", "1")), "1", ("TOP",)),
-        close_decisions.CLOSE,
+        runtime.CLOSE,
         LONGEST,
     )
     assert outputs == (
@@ -413,7 +413,7 @@ def test_margins_of_tag_sequences() -> None:
 
     torch.manual_seed(1)
     scores, transitions, lengths = torch.randn(5, 4, 3), torch.randn(3, 3), [4, 3, 2, 1, 4]
-    margins = close_decisions.margins(scores, transitions, torch.tensor(lengths))
+    margins = runtime.margins(scores, transitions, torch.tensor(lengths))
     for sentence, length, margin in zip(scores, lengths, margins, strict=True):
         sums = sorted(
             sum(float(sentence[t, tag]) for t, tag in enumerate(tags))
@@ -446,7 +446,7 @@ def test_real_models(real: Callable[..., StanzaAnnotator], shared_data: Path, mo
     for annotator in (parser, chunker):
         found = annotator.annotate(sentences)
         assert all(annotation.failure is None for annotation in found)
-        monkeypatch.setattr(parser_module, "_BATCH", 9)
+        monkeypatch.setattr(annotators, "_PARSED_TOGETHER", 9)
         assert annotator.annotate(sentences[::-1])[::-1] == found
         assert [annotator.annotate([sentence])[0] for sentence in sentences[:10]] == found[:10]
     tree = parse_tree(parser.annotate([["A", "man", "sits", "on", "the", "bench", "."]])[0].text or "")

@@ -18,10 +18,7 @@ from phrasemt.artefacts.syntax import TaggerScores
 from phrasemt.errors import DataError
 from phrasemt.files.work_folder import work_folder
 from phrasemt.stages.syntax import TrainChunker, TrainParser, TrainTagger, TrainVectors
-from phrasemt.syntax.stanza.train_chunker import train_chunker
-from phrasemt.syntax.stanza.train_parser import train_parser
-from phrasemt.syntax.stanza.train_tagger import train_tagger
-from phrasemt.syntax.stanza.training_data import train_and_dev
+from phrasemt.syntax.stanza.training import train_and_dev, train_chunker, train_parser, train_tagger
 from phrasemt.syntax.stanza.vectors import train_vectors
 from phrasemt.syntax.trees import parse_tree, read_treebank, tree_text, words
 
@@ -247,8 +244,7 @@ def test_the_folder_of_a_killed_run_goes_with_the_next(tmp_path: Path) -> None:
 
 
 def test_the_evaluator_answers_as_stanza_expects() -> None:
-    from phrasemt.syntax.stanza.train_parser import DevEvaluator
-    from phrasemt.syntax.stanza.training_data import stanza_tree
+    from phrasemt.syntax.stanza.training import DevEvaluator, stanza_tree
 
     reported = []
 

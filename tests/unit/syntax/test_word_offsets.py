@@ -11,7 +11,7 @@ from subword_nmt.apply_bpe import BPE
 
 from phrasemt.errors import DataError
 from phrasemt.files.lines import LineBlock
-from phrasemt.syntax.words import offsets_of_block, word_offsets
+from phrasemt.syntax.word_offsets import offsets_of_block, word_offsets
 
 # Also words that end in the mark of a subword, or are it, and Unicode spaces.
 WORDS = st.lists(

@@ -1,0 +1,414 @@
+"""The stages `train_tagger`, `train_parser` and `train_chunker`.
+
+Stanza's command-line programs ask for a network, for Java and for much more time than a study has. The stages therefore
+call Stanza's training loops in this process, with small models and with an evaluation of our own, and remove all paths
+from the saved models: equal data and settings give equal bytes. A training uses one core and no GPU, whatever `cores`
+says: more threads change the sums, and they hardly speed up models of this size.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.card import Card
+from phrasemt.artefacts.corpus import RawChunks, RawTrees, RegisteredText, UserFile
+from phrasemt.artefacts.syntax import Chunker, ConstituencyParser, Tagger, TaggerScores, Vectors
+from phrasemt.errors import DataError
+from phrasemt.files.lines import write_lines, write_text
+from phrasemt.files.work_folder import work_folder
+from phrasemt.stages.syntax import TrainChunker, TrainParser, TrainTagger
+from phrasemt.syntax.chunks.conll import chunk_scores, read_conll
+from phrasemt.syntax.stanza.annotators import ChunkerAnnotator, ParserAnnotator, StanzaTagger, load_tagger, short_text
+from phrasemt.syntax.stanza.runtime import Device, ProgressLog, prepare_stanza, save_model
+from phrasemt.syntax.trees import BracketScores, Tree, leaves, parse_tree, read_treebank, words
+
+_TAGGER_LOG, _PARSER_LOG, _CHUNKER_LOG = (
+    logging.getLogger(f"phrasemt.train_{part}") for part in ("tagger", "parser", "chunker")
+)
+
+# The device of training and scoring, so that the results do not depend on whether the machine has a GPU.
+DEVICE: Device = "cpu"
+# Number of evaluations in the training of a tagger or chunker.
+EVALUATIONS = 8
+# Stanza stores this name in its models.
+SHORTHAND = "phrasemt_trained"
+
+Item = TypeVar("Item")
+ChunkedSentence = tuple[list[str], list[str]]  # tokens and their chunk tags
+# Largest depth of a tree. Trees of sentences have a third of it; Stanza fails at about twice as much.
+_DEEPEST = 100
+# Longest chain of nodes with one child. Treebanks have at most about five in a row; Stanza fails with many more.
+_LONGEST_CHAIN = 10
+
+
+def train_tagger(
+    *,
+    settings: TrainTagger,
+    cores: int,
+    train: list[In[RegisteredText | RawTrees | UserFile]],
+    dev: list[In[RegisteredText | RawTrees | UserFile]],
+    test: list[In[RegisteredText | RawTrees | UserFile]],
+    vectors: In[Vectors],
+    tagger: Out[Tagger],
+    scores: Out[TaggerScores],
+) -> None:
+    """Train a tagger on the parts of speech in trees, and write its accuracy on dev and test.
+
+    Raises DataError if train, dev or test has no trees.
+    """
+    prepare_stanza(DEVICE)
+    from stanza.models import tagger as program
+
+    with work_folder(tagger) as folder:
+        train_trees, dev_trees = train_and_dev(read_trees, train, dev, settings.sentences)
+        for name, trees in (("train", train_trees), ("dev", dev_trees)):
+            write_lines(folder / name, (line for tree in trees for line in conllu_lines(tree)))
+        train_by_updates(
+            program, folder, tagger, _TAGGER_LOG, "accuracy", vectors=vectors, settings=settings,
+            updates=settings.tagger_updates, lang=settings.language, fix_eval_interval=True,
+            max_steps_before_stop=max(1, settings.tagger_updates * 5 // 8),
+            share_hid=True,  # without it training takes three times as long
+            # Half of Stanza's rates, which are for trainings of twenty times this length.
+            dropout=0.25, word_dropout=0.15, num_layers=1, word_emb_dim=50,
+        )  # fmt: skip
+    trained = load_tagger(tagger, vectors, DEVICE)
+    accuracies: dict[str, float] = {}
+    for name, gold in (("dev", dev_trees), ("test", read_trees(test))):
+        right = [
+            leaf.label == tagged.label
+            for pair in zip(gold, retagged(trained, gold), strict=True)
+            for leaf, tagged in zip(*map(leaves, pair), strict=True)
+        ]
+        accuracies[f"{name}_accuracy"] = sum(right) / len(right)
+    TaggerScores.model_validate(accuracies).write(scores)
+    _TAGGER_LOG.info(
+        "train_tagger: accuracy %s of test, %s of dev", *(f"{accuracies[f'{n}_accuracy']:.1%}" for n in ("test", "dev"))
+    )
+
+
+def train_parser(
+    *,
+    settings: TrainParser,
+    cores: int,
+    train: list[In[RegisteredText | RawTrees | UserFile]],
+    dev: list[In[RegisteredText | RawTrees | UserFile]],
+    test: list[In[RegisteredText | RawTrees | UserFile]],
+    vectors: In[Vectors],
+    tagger: In[Tagger],
+    tagger_scores: In[TaggerScores],
+    constituency: Out[ConstituencyParser],
+    annotator: Out[Card],
+) -> None:
+    """Train a constituency parser, keep its best epoch on dev, and write its card.
+
+    The parser learns from trees with the tags of the tagger, wrong tags included, because it reads such tags later. The
+    card holds the scores on test, once with the tags of the tagger and once with the tags of the trees.
+    Raises DataError if train, dev or test has no trees, or train only trees of one token.
+    """
+    prepare_stanza(DEVICE)
+    from stanza.models import constituency_parser as program
+    from stanza.models.common.foundation_cache import FoundationCache
+    from stanza.models.common.utils import set_random_seed
+    from stanza.models.constituency import parser_training as loop
+    from stanza.models.constituency.utils import remove_duplicate_trees, remove_singleton_trees
+
+    with work_folder(constituency) as folder:
+        options = flags(
+            folder, vectors, settings.seed, lang=settings.language,
+            eval_file="dev",  # Stanza uses it in messages only
+            epochs=settings.epochs,
+            epoch_size=0,  # all trees
+            train_batch_size=30, no_multistage=True, optim="adadelta", hidden_size=settings.hidden, num_lstm_layers=1,
+            delta_embedding_dim=50,
+            no_check_valid_states=True,  # dev may have labels that train lacks
+            no_checkpoint=True, no_retag=True,
+        )  # fmt: skip
+        arguments = program.parse_args(options)
+        # Stanza stores these in the model: the parser reads XPOS tags. Without them it would be given UPOS tags.
+        arguments |= {"retag_package": "local", "retag_method": "xpos", "retag_xpos": True}
+        trained_tagger = load_tagger(tagger, vectors, DEVICE)
+        train_trees, dev_trees = (
+            remove_duplicate_trees([stanza_tree(tree) for tree in retagged(trained_tagger, trees)], name)
+            for name, trees in zip(
+                ("train", "dev"), train_and_dev(read_trees, train, dev, settings.sentences), strict=True
+            )
+        )
+        if not (train_trees := remove_singleton_trees(train_trees)):
+            raise DataError("only trees of one token to learn from", where=", ".join(map(str, train)))
+        progress = ProgressLog(_PARSER_LOG, "epoch", settings.epochs)
+        set_random_seed(arguments["seed"])
+        cache = FoundationCache()
+        trainer, sequences, silver, transitions = loop.build_trainer(arguments, train_trees, dev_trees, [], cache, None)
+        loop.tqdm = lambda items, **_: items  # no bars beside the log
+        loop.iterate_training(
+            arguments, trainer, train_trees, sequences, transitions, dev_trees, [], silver, cache,
+            DevEvaluator(progress),
+        )  # fmt: skip
+        publish_model(folder, constituency)
+    files = {"constituency": constituency, "tagger": tagger, "vectors": vectors}
+    scores = {
+        **_scores(ParserAnnotator(files, device=DEVICE), read_trees(test)),
+        **dict(TaggerScores.read(tagger_scores)),
+    }
+    _PARSER_LOG.info(
+        "train_parser: test F1 %s, %s with the tags of the trees",
+        f"{scores['f1']:.1%}",
+        f"{scores['f1_gold_tags']:.1%}",
+    )
+    card = Card.of_files(kind="constituency", origin="trained", language=settings.language, files=files, scores=scores)
+    card.write(annotator)
+
+
+class DevEvaluator:
+    """Scores the parses of dev after each epoch, in place of Stanza's evaluator, which starts Java."""
+
+    def __init__(self, progress: ProgressLog) -> None:
+        self._progress, self._epochs = progress, 0
+
+    def process(self, treebank: Sequence[Any]) -> SimpleNamespace:
+        """The scores in the fields that Stanza reads. treebank: Stanza's gold trees with predictions."""
+        scores = BracketScores()
+        for result in treebank:
+            tokens = result.gold.leaf_labels()
+            gold, predicted = (
+                parse_tree(short_text(tree, tokens, ("ROOT",))) for tree in (result.gold, result.predictions[0].tree)
+            )
+            scores.add(gold, predicted)
+        self._epochs += 1
+        self._progress.report(self._epochs, scores.f1, "F1")
+        return SimpleNamespace(f1=scores.f1, treeF1=[], HasField=lambda name: False)
+
+
+def _scores(parser: ParserAnnotator, gold: list[Tree]) -> dict[str, float]:
+    """All bracket scores with the tags of the tagger, and F1 with the tags of the trees."""
+    parses = [annotation.text for annotation in parser.annotate([words(tree) for tree in gold])]
+    gold_tags = parser.annotate_tagged([[(leaf.word or "", leaf.label) for leaf in leaves(tree)] for tree in gold])
+    scores = []
+    for texts in (parses, [annotation.text for annotation in gold_tags]):
+        scores.append(BracketScores())
+        for tree, text in zip(gold, texts, strict=True):
+            scores[-1].add(tree, parse_tree(text) if text else None)
+    return {**scores[0].as_dict(), "failures": parses.count(None), "f1_gold_tags": scores[1].f1}
+
+
+def train_chunker(
+    *,
+    settings: TrainChunker,
+    cores: int,
+    train: list[In[RegisteredText | RawChunks | UserFile]],
+    dev: list[In[RegisteredText | RawChunks | UserFile]],
+    test: list[In[RegisteredText | RawChunks | UserFile]],
+    vectors: In[Vectors],
+    chunker: Out[Chunker],
+    annotator: Out[Card],
+) -> None:
+    """Train a chunk tagger on CoNLL columns, keep its best evaluation on dev, and write its card with scores on test.
+
+    Raises DataError if train, dev or test has no sentences.
+    """
+    prepare_stanza(DEVICE)
+    from stanza.models import ner_tagger as program
+
+    with work_folder(chunker) as folder:
+        parts = train_and_dev(read_chunked, train, dev, settings.sentences)
+        for name, sentences in zip(("train", "dev"), parts, strict=True):
+            document = [
+                [{"text": token, "ner": tag} for token, tag in zip(*sentence, strict=True)] for sentence in sentences
+            ]
+            write_text(folder / name, json.dumps(document))
+        train_by_updates(
+            program, folder, chunker, _CHUNKER_LOG, "F1", vectors=vectors, settings=settings, updates=settings.updates,
+            optim="adam", lr=0.002, patience=1, dropout=0.4, scheme="bioes",
+        )  # fmt: skip
+    files = {"chunker": chunker, "vectors": vectors}
+    gold = read_chunked(test)
+    annotations = ChunkerAnnotator(files, device=DEVICE).annotate([tokens for tokens, _ in gold])
+    # A sentence that is too long for the chunker counts as a sentence without chunks.
+    predicted = [
+        annotation.text.split(" ") if annotation.text else ["O"] * len(tokens)
+        for annotation, (tokens, _) in zip(annotations, gold, strict=True)
+    ]
+    scores = chunk_scores([tags for _, tags in gold], predicted)
+    _CHUNKER_LOG.info("train_chunker: test F1 %s", f"{scores.f1:.1%}")
+    card = Card.of_files(
+        kind="chunks", origin="trained", language=settings.language, files=files, scores=scores.as_dict()
+    )
+    card.write(annotator)
+
+
+def read_trees(paths: list[Path], most: int | None = None) -> list[Tree]:
+    """The trees of all files, at most the first `most`. Raises DataError if there are none or one is too deep."""
+    return _some((tree for path in paths for tree in _shallow_trees(path)), most, paths, "trees")
+
+
+def _shallow_trees(path: Path) -> Iterator[Tree]:
+    """The trees of a file. Raises DataError for a tree that is too deep for Stanza's recursion or transitions."""
+    for tree in read_treebank(path):
+        depth, longest_chain, level = 0, 0, [(tree, 0)]
+        while level:
+            depth, longest_chain = depth + 1, max(longest_chain, *(chain for _, chain in level))
+            level = [
+                (child, chain + 1 if len(node.children) == 1 else 0) for node, chain in level for child in node.children
+            ]
+        for found, most, what in (
+            (depth, _DEEPEST, "nodes above each other"),
+            (longest_chain, _LONGEST_CHAIN, "nodes with a single child above each other"),
+        ):
+            if found > most:
+                raise DataError(
+                    "a tree is too deep to learn from",
+                    where=path,
+                    expected=f"at most {most} {what}",
+                    found=f"{found} in the tree that begins {' '.join(words(tree)[:8])!r}",
+                    next_step="repair or remove the tree",
+                )
+        yield tree
+
+
+def read_chunked(paths: list[Path], most: int | None = None) -> list[ChunkedSentence]:
+    """The sentences of CoNLL files, at most the first `most`. Raises DataError if there are none."""
+    sentences = (sentence for path in paths for sentence in read_conll(path) if sentence[0])
+    return _some(sentences, most, paths, "sentences with chunks")
+
+
+def train_and_dev(
+    read: Callable[..., list[Item]], train: list[Path], dev: list[Path], most: int | None
+) -> tuple[list[Item], list[Item]]:
+    """Sentences to learn from, and sentences that choose the best epoch.
+
+    Without dev files every twelfth sentence of train is held out. most: largest number of sentences read from train.
+    """
+    learned = read(train, most)
+    if dev:
+        return learned, read(dev)
+    return [item for number, item in enumerate(learned) if number % 12 != 11], learned[11::12] or learned[:1]
+
+
+def _some(items: Iterable[Item], most: int | None, paths: list[Path], what: str) -> list[Item]:
+    found = list(islice(items, most))
+    if not found:
+        raise DataError(f"there are no {what}", where=", ".join(map(str, paths)), next_step="give other files")
+    return found
+
+
+def conllu_lines(tree: Tree) -> Iterator[str]:
+    """A sentence in CoNLL-U with XPOS tags. Each word depends on the first one, because Stanza's scorer needs heads."""
+    for number, leaf in enumerate(leaves(tree), start=1):
+        word = re.sub(r"\s", "_", leaf.word or "_")  # CoNLL-U readers split at any Unicode space
+        head = "0\troot" if number == 1 else "1\tdep"
+        yield f"{number}\t{word}\t_\t_\t{leaf.label}\t_\t{head}\t_\t_"
+    yield ""
+
+
+def retagged(tagger: StanzaTagger, trees: list[Tree]) -> list[Tree]:
+    """The trees with the tags that a tagger gives their words."""
+
+    def retag(node: Tree, tags: Iterator[str]) -> Tree:
+        if node.word is not None:
+            return replace(node, label=next(tags))
+        return replace(node, children=tuple(retag(child, tags) for child in node.children))
+
+    order = sorted(range(len(trees)), key=lambda number: len(words(trees[number])), reverse=True)
+    tagged = tagger.tag([words(trees[number]) for number in order])
+    found = {number: retag(trees[number], iter(tags)) for number, tags in zip(order, tagged, strict=True)}
+    return [found[number] for number in range(len(trees))]
+
+
+def stanza_tree(tree: Tree) -> Any:
+    """The tree as Stanza's class, below a ROOT."""
+    from stanza.models.constituency.parse_tree import Tree as StanzaTree
+
+    def convert(node: Tree) -> Any:
+        if node.word is not None:
+            return StanzaTree(node.label, StanzaTree(node.word))
+        return StanzaTree(node.label, [convert(child) for child in node.children])
+
+    return convert(tree) if tree.label == "ROOT" else StanzaTree("ROOT", convert(tree))
+
+
+def flags(folder: Path, vectors: Path, seed: int, **options: object) -> list[str]:
+    """Command-line options for Stanza's programs, which train in a work folder; True means a flag without value."""
+    shared = {
+        "shorthand": SHORTHAND,
+        "wordvec_pretrain_file": vectors.absolute(),
+        "save_dir": folder,
+        "save_name": "model.pt",
+        "seed": seed,
+        "device": DEVICE,
+    }
+    return [
+        text
+        for name, value in (shared | options).items()
+        for text in ([f"--{name}"] if value is True else [f"--{name}", str(value)])
+    ]
+
+
+def train_by_updates(
+    program: Any, folder: Path, output: Path, log: logging.Logger, measure: str, *, vectors: Path, settings: Any,
+    updates: int, **options: object,
+) -> None:  # fmt: skip
+    """Train a tagger or chunker by Stanza's program, and keep its best evaluation on dev.
+
+    folder: a work folder with the files `train` and `dev`. measure: the name of the score in the log.
+    """
+    from stanza.models.common.utils import set_random_seed
+
+    interval = max(1, updates // EVALUATIONS)
+    sizes = {
+        "batch_size": 32,
+        "max_steps": interval * EVALUATIONS,
+        "eval_interval": interval,
+        "hidden_dim": settings.hidden,
+        "char_hidden_dim": max(1, settings.hidden // 2),
+        "char_emb_dim": 32,
+    }
+    files = {"train_file": folder / "train", "eval_file": folder / "dev"}
+    arguments = program.parse_args(flags(folder, vectors, settings.seed, **files, **sizes, **options))
+    progress = ProgressLog(log, "update", interval * EVALUATIONS)
+    set_random_seed(arguments["seed"])
+    with evaluations_of_stanza(lambda done, score: progress.report(done, score, measure)):
+        program.train(arguments)
+    publish_model(folder, output)
+
+
+@contextlib.contextmanager
+def evaluations_of_stanza(report: Callable[[int, float], None]) -> Iterator[None]:
+    """Call report(update, dev score) for each evaluation in Stanza's log, and hide the rest of that log."""
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if match := re.search(r"step (\d+): .*dev_score = ([\d.]+)", record.getMessage()):
+                report(int(match[1]), float(match[2]))
+
+    stanza = logging.getLogger("stanza")
+    before = stanza.handlers, stanza.level, stanza.propagate
+    stanza.handlers, stanza.level, stanza.propagate = [Listener()], logging.INFO, False
+    try:
+        yield
+    finally:
+        stanza.handlers, stanza.level, stanza.propagate = before
+
+
+def publish_model(folder: Path, output: Path) -> None:
+    """Write the model that a training left in its work folder. Paths and orders, which differ between runs, go."""
+    import torch
+
+    content = torch.load(folder / "model.pt", map_location="cpu", weights_only=True)
+    parameters = content.get("params", content)
+    parameters["config"] = {
+        name: Path(value).name.replace(folder.name, "") if isinstance(value, str) and value.startswith("/") else value
+        for name, value in parameters["config"].items()
+    }
+    if "rare_words" in parameters:
+        parameters["rare_words"] = sorted(parameters["rare_words"])
+    save_model(content, output)
