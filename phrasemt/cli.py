@@ -1,4 +1,4 @@
-"""The command line: one subcommand per stage, and the verbs for people (phrasemt/verbs).
+"""The command line: one subcommand for each stage (phrasemt/workflow/run_stage.py) and each command (phrasemt/verbs).
 
 Nothing heavy is imported before a subcommand is chosen, so `phrasemt --help` answers at once.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import importlib
 import inspect
 import io
@@ -15,26 +14,19 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pydantic import ValidationError
-
 import phrasemt
-from phrasemt.artefacts.sidecar import Origin, Sidecar, library_versions, produce, sidecar_path
 from phrasemt.errors import PhrasemtError, StoppedError, did_you_mean, lacks_memory, message_of
-from phrasemt.machine.gpus import lease
-from phrasemt.machine.launch import is_first, launch, launched
-from phrasemt.machine.slurm import on_nodes, requeue_this_job
-from phrasemt.moses.installation import program_versions
+from phrasemt.machine.launch import is_first, launched
+from phrasemt.machine.slurm import requeue_this_job
 from phrasemt.runs.notes import QUIET, noted, stage_note
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage
 from phrasemt.verbs import GROUPS, VERBS
 from phrasemt.verbs._arguments import Output, in_range, refuse_inputs
-from phrasemt.workflow.cache import entry_of
-from phrasemt.workflow.code import code_digest
+from phrasemt.workflow.run_stage import start_stage
 
 log = logging.getLogger("phrasemt")
 
@@ -45,7 +37,7 @@ _MOST_CORES = 4_096  # of a machine. Rules name the cores of a stage, so they ma
 def main(arguments: list[str] | None = None) -> int:
     """Runs a subcommand; returns the exit code.
 
-    0, 1 for a mistake of ours, 2 for an error that a user can mend, 85 for work that stopped on request.
+    0, 1 for a mistake of ours, 2 for an error that a user can fix, 85 for work that stopped on request.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     _write_utf_8()
@@ -70,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             noting = options.log and is_first()
             with noted(options.verb, stage_note(options.log)) if noting else contextlib.nullcontext() as note:
-                from_cache = _start_stage(arguments, options)
+                from_cache = start_stage(arguments, options)
                 if note:
                     note.tell(from_cache=from_cache)
     except StoppedError as error:
@@ -208,79 +200,6 @@ def _describe_settings(stage: type[Stage]) -> str:
         default = "" if field.is_required() else f", default {field.default!r}"
         lines.append(f"  {key}: {getattr(field.annotation, '__name__', field.annotation)}{default}")
     return "\n".join(lines)
-
-
-def _start_stage(arguments: list[str], options: argparse.Namespace) -> bool:
-    """Runs a stage in this process, or in as many as asked for; whether its outputs came from the cache."""
-    processes = getattr(options, "processes", 1)
-    if launched() or processes == 1:
-        return run_stage(options.verb, options)
-    if options.nodes > 1:
-        place = {"nodes": options.nodes, "processes": processes, "cores": options.cores}
-        launch(arguments, processes, functools.partial(on_nodes, **place))
-    else:
-        with lease(processes):
-            launch(arguments, processes)
-    return False
-
-
-def run_stage(name: str, options: argparse.Namespace) -> bool:
-    """Checks settings and inputs, runs the stage on temporary outputs, and names them with their sidecars.
-
-    Returns whether they came from the cache, without a run. Raises DamagedFileError for an input that is not the file
-    that its sidecar describes.
-    """
-    stage = STAGES[name]
-    try:
-        settings = stage.model_validate_json(options.settings)
-    except ValidationError as error:
-        first = error.errors()[0]
-        what = f"bad settings: {'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
-        raise PhrasemtError(what, where="--settings", next_step=f"see `phrasemt {name} --help`") from None
-    arguments = {file.name: getattr(options, file.name) for file in stage.stage_files() if file.use != "output"}
-    inputs = {
-        file.name: arguments[file.name] if file.many else [arguments[file.name]] for file in stage.stage_files("input")
-    }
-    for path in (path for paths in inputs.values() for path in paths):
-        if not path.is_file():
-            raise PhrasemtError("no such input file", where=path, next_step="run the stage that makes it")
-    outputs = {file.name: getattr(options, file.name) for file in stage.stage_files("output")}
-    machine = {"cores": options.cores}
-    if stage.resumes():
-        machine |= {"processes": options.processes, "minutes": options.minutes}
-    modules = settings.code_modules()
-    compute = functools.partial(_compute, name, settings=settings, **machine, **arguments)
-    if not is_first():  # writes nothing
-        compute(**outputs)
-        return False
-    read = _places_and_times(inputs)
-    versions = library_versions(stage.libraries) | program_versions(stage.programs)
-    origin = Origin.of(name, inputs=inputs, settings=settings, code=code_digest(*modules), versions=versions)
-    for file in origin.files_read:
-        if sidecar_path(file.path).is_file():  # others are files of the user
-            Sidecar.beside(file.path).check(Path(file.path), file.sha256)
-    in_cache = entry_of(origin, settings, outputs)
-    with produce(origin, outputs) as unfinished:
-        if in_cache and (taken := in_cache.take(unfinished.paths)):
-            unfinished.digests.update(taken)
-            return True
-        compute(**unfinished.paths)
-    if in_cache and _places_and_times(inputs) == read:
-        in_cache.put(outputs, unfinished.digests)
-    return False
-
-
-def _compute(name: str, **arguments: Any) -> None:
-    """Calls the function of a stage, on a GPU that is lent to it, where it can use one."""
-    stage = STAGES[name]
-    with lease(1) if "torch" in stage.libraries and not launched() else contextlib.nullcontext():
-        getattr(importlib.import_module(stage.module), name)(**arguments)
-
-
-def _places_and_times(inputs: Mapping[str, Sequence[Path]]) -> list[tuple[int, int, int]]:
-    """What is another when a file was edited meanwhile, so that its digest is no longer true."""
-    states = [path.stat() for paths in inputs.values() for path in paths]
-    return [(state.st_ino, state.st_size, state.st_mtime_ns) for state in states]
 
 
 if __name__ == "__main__":

@@ -15,10 +15,10 @@ from typing import Any
 from invented_files import WORDS, InventedFiles, detokenised, mistakes
 
 from phrasemt.artefacts.sidecar import sidecar_path
-from phrasemt.cli import run_stage
 from phrasemt.files.digests import digest_file
 from phrasemt.stages import STAGES
 from phrasemt.study.schema import Study
+from phrasemt.workflow.run_stage import run_stage
 
 
 def study_of(

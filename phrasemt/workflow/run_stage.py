@@ -1,0 +1,96 @@
+"""How a stage runs: settings and inputs are checked, outputs appear when they are complete, with their sidecars."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import importlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from phrasemt.artefacts.sidecar import Origin, Sidecar, library_versions, produce, sidecar_path
+from phrasemt.errors import PhrasemtError
+from phrasemt.machine.gpus import lease
+from phrasemt.machine.launch import is_first, launch, launched
+from phrasemt.machine.slurm import on_nodes
+from phrasemt.moses.installation import program_versions
+from phrasemt.stages import STAGES
+from phrasemt.workflow.cache import entry_of
+from phrasemt.workflow.code import code_digest
+
+
+def start_stage(arguments: list[str], options: argparse.Namespace) -> bool:
+    """Runs a stage in this process, or in as many as asked for; whether its outputs came from the cache."""
+    processes = getattr(options, "processes", 1)
+    if launched() or processes == 1:
+        return run_stage(options.verb, options)
+    if options.nodes > 1:
+        place = {"nodes": options.nodes, "processes": processes, "cores": options.cores}
+        launch(arguments, processes, functools.partial(on_nodes, **place))
+    else:
+        with lease(processes):
+            launch(arguments, processes)
+    return False
+
+
+def run_stage(name: str, options: argparse.Namespace) -> bool:
+    """Checks settings and inputs, runs the stage on temporary outputs, and names them with their sidecars.
+
+    Returns whether they came from the cache, without a run. Raises DamagedFileError for an input that is not the file
+    that its sidecar describes.
+    """
+    stage = STAGES[name]
+    try:
+        settings = stage.model_validate_json(options.settings)
+    except ValidationError as error:
+        first = error.errors()[0]
+        what = f"bad settings: {'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+        raise PhrasemtError(what, where="--settings", next_step=f"see `phrasemt {name} --help`") from None
+    arguments = {file.name: getattr(options, file.name) for file in stage.stage_files() if file.use != "output"}
+    inputs = {
+        file.name: arguments[file.name] if file.many else [arguments[file.name]] for file in stage.stage_files("input")
+    }
+    for path in (path for paths in inputs.values() for path in paths):
+        if not path.is_file():
+            raise PhrasemtError("no such input file", where=path, next_step="run the stage that makes it")
+    outputs = {file.name: getattr(options, file.name) for file in stage.stage_files("output")}
+    machine = {"cores": options.cores}
+    if stage.resumes():
+        machine |= {"processes": options.processes, "minutes": options.minutes}
+    compute = functools.partial(_compute, name, settings=settings, **machine, **arguments)
+    if not is_first():  # writes nothing
+        compute(**outputs)
+        return False
+    read = _places_and_times(inputs)
+    code = code_digest(*settings.code_modules())  # of the files that the stage imports now
+    versions = library_versions(stage.libraries) | program_versions(stage.programs)
+    origin = Origin.of(name, inputs=inputs, settings=settings, code=code, versions=versions)
+    for file in origin.files_read:
+        if sidecar_path(file.path).is_file():  # others are files of the user
+            Sidecar.beside(file.path).check(Path(file.path), file.sha256)
+    in_cache = entry_of(origin, settings, outputs)
+    with produce(origin, outputs) as unfinished:
+        if in_cache and (taken := in_cache.take(unfinished.paths)):
+            unfinished.digests.update(taken)
+            return True
+        compute(**unfinished.paths)
+    if in_cache and _places_and_times(inputs) == read:
+        in_cache.put(outputs, unfinished.digests)
+    return False
+
+
+def _compute(name: str, **arguments: Any) -> None:
+    """Calls the function of a stage, on a GPU that is lent to it, where it can use one."""
+    stage = STAGES[name]
+    with lease(1) if "torch" in stage.libraries and not launched() else contextlib.nullcontext():
+        getattr(importlib.import_module(stage.module), name)(**arguments)
+
+
+def _places_and_times(inputs: Mapping[str, Sequence[Path]]) -> list[tuple[int, int, int]]:
+    """What is another when a file was edited meanwhile, so that its digest is no longer true."""
+    states = [path.stat() for paths in inputs.values() for path in paths]
+    return [(state.st_ino, state.st_size, state.st_mtime_ns) for state in states]
