@@ -1,39 +1,13 @@
 # Translations by beam search and of other programs; forced decoding of contrastive pairs and of references, with the attention of the model.
 
 
-rule tune_length_penalty:
-    input:
-        weights=flow.weights,
-        dev=paths.examples.at(split="dev"),
-        dev_reference=paths.tokens.at(split="dev", language="{target}"),
-        source_vocabulary=paths.vocabulary.at(language="{source}"),
-        target_vocabulary=paths.vocabulary.at(language="{target}"),
-        dev_phrases=flow.phrases("dev"),
-    output:
-        scores=paths.length_penalty_scores,
-    log:
-        paths.log("tune_length_penalty"),
-    benchmark:
-        paths.benchmark("tune_length_penalty")
-    conda:
-        "../envs/torch.yaml"
-    threads: flow.cores(4)
-    params:
-        **flow.params("tune_length_penalty"),
-    message:
-        "Choose the length penalty of {wildcards.system}, seed {wildcards.seed}, on dev of {wildcards.dataset}"
-    shell:
-        flow.command("tune_length_penalty")
-
-
 rule translate_examples:
     input:
-        weights=flow.weights,
+        weights=paths.weights,
         examples=paths.examples,
         source_vocabulary=paths.vocabulary.at(language="{source}"),
         target_vocabulary=paths.vocabulary.at(language="{target}"),
         phrases=flow.phrases(),
-        length_penalties=flow.length_penalties,
     output:
         translations=paths.translations,
         tokens=paths.translated_tokens,

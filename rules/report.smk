@@ -30,11 +30,7 @@ rule make_table:
         ),
         averages=flow.every(
             paths.average_scores,
-            systems=flow.trained,
-        ),
-        length_penalties=flow.every(
-            paths.length_penalty_scores,
-            systems=flow.tuned,
+            systems=flow.models,
         ),
         splits=flow.every(paths.compared_splits),
     output:
@@ -77,7 +73,7 @@ rule write_report:
         table=paths.table,
         records=flow.every(
             paths.training_record,
-            systems=flow.trained,
+            systems=flow.models,
         ),
         dropped=flow.every(
             paths.dropped_pairs,
@@ -98,11 +94,11 @@ rule write_report:
         ),
         analyses=flow.every(
             paths.attention_analysis,
-            systems=flow.trained,
+            systems=flow.models,
         ),
         attention=flow.every(
             paths.attention_weights,
-            systems=flow.trained,
+            systems=flow.models,
             seeds="first",
         ),
         contrasts=flow.every(

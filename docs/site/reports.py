@@ -180,7 +180,6 @@ def _table(study: Study, kept: Sequence[Run]) -> Table:
         chunks=chunks,
         contrasts=contrasts,
         averages=averages,
-        length_penalties=[],
         splits=[_shared_sentences(study)],
         table=table,
         markdown=markdown,

@@ -203,17 +203,11 @@ class LastUpdate(DevScores):
     update: int
 
 
-class Average(DevScores):
-    """The scores of an average. updates: of its checkpoints."""
-
-    updates: list[int]
-
-
-class AverageScores(JsonFile, Average, pattern=of_dataset("models/{system}/{seed}/averaged.json"), format=1):
+class AverageScores(JsonFile, DevScores, pattern=of_dataset("models/{system}/{seed}/averaged.json"), format=1):
     """Dev scores of the averaged weights, and of the last update beside them.
 
-    candidates: all averages that dev chose from, if it did. dev_bleu_tokenizer: sacreBLEU's tokeniser for the language;
-    with 13a, dev BLEU is computed on tokens.
+    updates: of the averaged checkpoints. dev_bleu_tokenizer: sacreBLEU's tokeniser for the language; with 13a, dev BLEU
+    is computed on tokens.
     """
 
     dataset: str
@@ -221,9 +215,9 @@ class AverageScores(JsonFile, Average, pattern=of_dataset("models/{system}/{seed
     seed: int
     sentences: int
     dev_bleu_tokenizer: BleuTokenizer
+    updates: list[int]
     last: LastUpdate
     worse_than_last: bool
-    candidates: list[Average] | None = None
 
     @property
     def by_place(self) -> dict[tuple[str | int, ...], AverageScores]:

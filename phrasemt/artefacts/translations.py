@@ -13,7 +13,6 @@ from phrasemt.artefacts.scores import OfTestSets
 from phrasemt.fields import Settings
 from phrasemt.files.attention import AttentionPlace
 from phrasemt.files.lines import write_lines
-from phrasemt.study.tokenization import BleuTokenizer
 
 
 class TranslatedHypothesis(Settings):
@@ -49,34 +48,6 @@ class TranslatedTokens(Artefact, pattern=of_dataset("translations/{system}/{seed
 
 class TranslatedText(Artefact, pattern=of_dataset("translations/{system}/{seed}/{split}.txt")):
     """The best translations of a test set, detokenised."""
-
-
-class LengthPenaltyScore(Settings):
-    """BLEU on dev with one alpha of the length penalty."""
-
-    length_penalty: float
-    dev_bleu: float
-
-
-class LengthPenaltyScores(JsonFile, pattern=of_dataset("length_penalties/{system}/{seed}.json")):
-    """BLEU on dev with each length penalty of a row that lets dev choose.
-
-    scores: the alpha of the settings, then the others. chosen: the best of them.
-    """
-
-    dataset: str
-    system: str
-    seed: int
-    sentences: int
-    beam: int
-    dev_bleu_tokenizer: BleuTokenizer
-    scores: list[LengthPenaltyScore]
-    chosen: LengthPenaltyScore
-
-    @property
-    def by_place(self) -> dict[tuple[str | int, ...], LengthPenaltyScores]:
-        """The scores by (data set, dev, system, seed), as those of test sets."""
-        return {(self.dataset, "dev", self.system, self.seed): self}
 
 
 class Counts(Settings):

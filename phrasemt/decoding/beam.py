@@ -4,11 +4,8 @@ Letters: B sentences, K hypotheses per sentence, V target vocabulary, L tokens s
 continuations of a sentence, G groups of the vocabulary, W words of a group, X places among N.
 
 At each step a continuation that ends in `</s>` is finished if it is among the K best; the search goes on with the K
-best of the other continuations. `stopping` decides when the search of a sentence ends:
-
-* `fairseq`: with its K-th finished hypothesis, as in fairseq; with K = 1 this is greedy search;
-* `admissible`: when no open hypothesis can overtake the finished ones that are asked for. A log-probability only
-  falls, so a hypothesis with log-probability s cannot get a better score than s divided by its largest length penalty.
+best of the other continuations. The search of a sentence ends with its K-th finished hypothesis, as in fairseq; with
+K = 1 this is greedy search.
 
 The result of a sentence does not depend on the other sentences of its batch.
 """
@@ -60,71 +57,44 @@ def length_penalty(length: int, settings: Decoding) -> float:
 def length_limits(source: Source, settings: Decoding) -> Tensor:
     """Return the longest output of each sentence [B], in subwords; it depends on the length of the source sentence.
 
-    Both lengths are without special symbols. It is never below `min_length`.
+    Both lengths are without special symbols.
     """
     lengths_B = source.mask_BS.sum(-1) - 1 - (source.ids_BS[:, 0] == BOS).long()
-    limits_B = (lengths_B * settings.max_length_factor).ceil().long() + settings.max_length_extra
-    return limits_B.clamp(min=settings.min_length)
+    return (lengths_B * settings.max_length_factor).ceil().long() + settings.max_length_extra
 
 
 class Allowed:
-    """The words that may follow at each step: no `<pad>` and `<s>`; the forced prefix; the bounds of the length.
+    """The words that may follow at each step: no `<pad>` and `<s>`, and at the limit of the length only `</s>`."""
 
-    prefixes: for each sentence the ids that its translation begins with, without `</s>`; None for no prefix.
-    """
-
-    def __init__(self, source: Source, settings: Decoding, prefixes: Sequence[Sequence[int]] | None) -> None:
+    def __init__(self, source: Source, settings: Decoding) -> None:
         self.limits_B = length_limits(source, settings)
-        self._min_length = settings.min_length
-        self._forced_BL: Tensor | None = None
-        if prefixes is not None and any(prefixes):
-            longest = max(map(len, prefixes))
-            padded = [[*prefix, *[PAD] * (longest - len(prefix))] for prefix in prefixes]
-            self._forced_BL = torch.tensor(padded, device=self.limits_B.device)
-            self.limits_B = self.limits_B.maximum((self._forced_BL != PAD).sum(-1))
         # The same on the host, which must know how many sentences a step restricts without waiting for a GPU.
         self.limits: list[int] = self.limits_B.tolist()
-        self._prefixes = [len(prefix) for prefix in prefixes or ()]
         self.last_step = max(self.limits)
 
     def select_sentences(self, sentences: Tensor, numbers: Sequence[int]) -> None:
         """Keep some sentences, given as int64 indices and as numbers."""
         self.limits_B = self.limits_B[sentences]
         self.limits = [self.limits[number] for number in numbers]
-        if self._forced_BL is not None:
-            self._forced_BL = self._forced_BL[sentences]
-            self._prefixes = [self._prefixes[number] for number in numbers]
 
     def restrict(self, log_probs_BKV: Tensor, length: int) -> Tensor:
         """Give all other words after `length` tokens the log-probability -inf. May write into its argument.
 
-        A hypothesis at its limit gets `</s>` at the probability that the model gives it, and so does a word of the
-        prefix, so that every score is the model's score of a whole sentence.
+        A hypothesis at its limit gets `</s>` at the probability that the model gives it, so that every score is the
+        model's score of a whole sentence.
         """
         log_probs_BKV[:, :, PAD] = log_probs_BKV[:, :, BOS] = -torch.inf
-        if length < self._min_length:
-            log_probs_BKV[:, :, EOS] = -torch.inf
         if at_limit := sum(limit <= length for limit in self.limits):
             rows_R = _true_rows(self.limits_B <= length, at_limit)
-            log_probs_BKV = _only(log_probs_BKV, rows_R, torch.full_like(rows_R, EOS))
-        if self._forced_BL is not None and (forced := sum(longest > length for longest in self._prefixes)):
-            forced_B = self._forced_BL[:, length]
-            rows_R = _true_rows(forced_B != PAD, forced)
-            log_probs_BKV = _only(log_probs_BKV, rows_R, forced_B[rows_R])
+            single_RK = log_probs_BKV[rows_R, :, EOS]
+            log_probs_BKV[rows_R] = -torch.inf
+            log_probs_BKV[rows_R, :, EOS] = single_RK
         return log_probs_BKV
 
 
 def _true_rows(mask_B: Tensor, count: int) -> Tensor:
     """Return the int64 indices of the `count` True elements. Given how many, the host does not wait for a GPU."""
     return mask_B.nonzero_static(size=count).squeeze(1)
-
-
-def _only(log_probs_BKV: Tensor, rows_R: Tensor, words_R: Tensor) -> Tensor:
-    """Allow a single word in each of some sentences."""
-    single_RK = log_probs_BKV[rows_R, :, words_R]
-    log_probs_BKV[rows_R] = -torch.inf
-    log_probs_BKV[rows_R, :, words_R] = single_RK
-    return log_probs_BKV
 
 
 def best_continuations(log_probs_BKV: Tensor, scores_BK: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -154,19 +124,13 @@ def best_continuations(log_probs_BKV: Tensor, scores_BK: Tensor, count: int) -> 
 
 
 @torch.inference_mode()
-def beam_search(
-    model: SearchableModel[Any, Any],
-    source: Source,
-    settings: Decoding,
-    prefixes: Sequence[Sequence[int]] | None = None,
-) -> list[list[Hypothesis]]:
+def beam_search(model: SearchableModel[Any, Any], source: Source, settings: Decoding) -> list[list[Hypothesis]]:
     """Return the finished hypotheses of each sentence, the best first, at most `settings.n_best`.
 
-    prefixes: the first ids of each translation, without `</s>`; they count in its score.
     Raises PhrasemtError when a sentence has no hypothesis of finite probability.
     """
     K = settings.beam
-    allowed = Allowed(source, settings, prefixes)
+    allowed = Allowed(source, settings)
     memory = model.encode(source).held()
     state = model.start(memory, 1)
     device = allowed.limits_B.device
@@ -183,12 +147,12 @@ def beam_search(
         # Each hypothesis has one continuation that ends, so at least K of the 2K best do not end.
         scores_BC, parents_BC, words_BC = best_continuations(log_probs_BKV, scores_BK, 2 * K)
         ended_BC = (words_BC == EOS) & (scores_BC > -torch.inf)
-        finished_BK = finished.admits(ended_BC[:, :K], scores_BC[:, :K], length)
+        finished_BK = finished.counted(ended_BC[:, :K])
 
         alive_BK = ended_BC.long().argsort(dim=-1, stable=True)[:, :K]  # the K best that do not end
         parents_BK, words_BK = parents_BC.gather(1, alive_BK), words_BC.gather(1, alive_BK)
         scores_BK = scores_BC.masked_fill(ended_BC, -torch.inf).gather(1, alive_BK)
-        scores_BK = scores_BK.masked_fill(finished.complete(scores_BK[:, 0])[:, None], -torch.inf)
+        scores_BK = scores_BK.masked_fill(finished.complete[:, None], -torch.inf)
         finished_scores_BK = scores_BC[:, :K].masked_fill(~finished_BK, -torch.inf)
         # One copy for all that the host must know, because it waits for a GPU at each. float64 holds all numbers.
         step_B5K = torch.stack((scores_BK.double(), finished_scores_BK, parents_BC[:, :K], parents_BK, words_BK), dim=1)
@@ -216,21 +180,11 @@ class _Finished:
         self._found: list[list[Hypothesis]] = [[] for _ in allowed.limits]
         self._sentences = list(range(len(allowed.limits)))  # index in the batch of the sentence in each row
         self._steps: list[dict[int, tuple[list[float], list[float]]]] = []  # by sentence: parents and words
-        # fairseq: number of hypotheses still to be finished
+        # Number of hypotheses still to be finished.
         self._open_B = torch.full_like(allowed.limits_B, settings.beam)
-        # admissible: the best scores, and the largest penalty that a hypothesis can reach
-        self._best_BN = self._open_B.new_full((len(allowed.limits), settings.n_best), -torch.inf, dtype=torch.float32)
-        penalties = [length_penalty(limit + 1, settings) for limit in allowed.limits]
-        self._penalties_B = torch.tensor(penalties, device=self._open_B.device)
 
-    def admits(self, ended_BK: Tensor, log_probs_BK: Tensor, length: int) -> Tensor:
-        """Select the hypotheses that count among those that ended after `length` tokens and `</s>`."""
-        if self._settings.stopping == "admissible":
-            scores_BK = log_probs_BK.double().masked_fill(~ended_BK, -torch.inf)
-            scores_BK /= length_penalty(length + 1, self._settings)
-            scores_BX = torch.cat((self._best_BN, scores_BK.to(self._best_BN.dtype)), dim=1)
-            self._best_BN = scores_BX.topk(self._settings.n_best).values
-            return ended_BK
+    def counted(self, ended_BK: Tensor) -> Tensor:
+        """Select the hypotheses that count among those that ended: as many as are still to be finished."""
         counted_BK = ended_BK & (ended_BK.cumsum(-1) <= self._open_B[:, None])
         self._open_B = self._open_B - counted_BK.sum(-1)
         return counted_BK
@@ -264,18 +218,15 @@ class _Finished:
             hypothesis = parents_K[int(hypothesis)]
         return tuple(reversed(words))
 
-    def complete(self, best_open_B: Tensor) -> Tensor:
-        """Tell which sentences are complete [B]. best_open_B: log-probability of their best open hypothesis."""
-        if self._settings.stopping == "admissible":
-            return self._best_BN[:, -1] >= best_open_B / self._penalties_B
+    @property
+    def complete(self) -> Tensor:
+        """The sentences that are complete [B]."""
         return self._open_B == 0
 
     def select_sentences(self, sentences: Tensor, numbers: Sequence[int]) -> None:
         """Keep some sentences, given as int64 indices and as numbers."""
         self._sentences = [self._sentences[number] for number in numbers]
-        self._open_B, self._best_BN, self._penalties_B = (
-            tensor[sentences] for tensor in (self._open_B, self._best_BN, self._penalties_B)
-        )
+        self._open_B = self._open_B[sentences]
 
     def best(self) -> list[list[Hypothesis]]:
         """The hypotheses of each sentence, the best first, at most n_best. Raises PhrasemtError if one has none."""

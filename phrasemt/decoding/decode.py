@@ -1,9 +1,9 @@
-"""Translation of a whole split by beam search or sampling, in batches of similar length."""
+"""Translation of a whole split by beam search, in batches of similar length."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,18 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import micro_batches
 from phrasemt.decoding.beam import Hypothesis, beam_search
-from phrasemt.decoding.sampling import sample
-from phrasemt.errors import DataError, PhrasemtError
 from phrasemt.files.parallel import map_in_order
 from phrasemt.models.interface import SearchableModel
-from phrasemt.nn.int8 import quantise_weights
 from phrasemt.nn.precision import usable_precision
 from phrasemt.study.schema import Decoding
-from phrasemt.symbols import UNK
 
 # Source positions of a batch times hypotheses. On a CPU more make no product faster. A GPU has room for many more; a
 # batch that does not fit into its memory is divided.
@@ -31,31 +26,17 @@ _BATCH_POSITIONS = {"cpu": 8_000, "cuda": 200_000}
 _LEAST_POSITIONS = 8
 
 
-def prefix_ids(settings: Decoding, words: Vocabulary) -> list[int]:
-    """Return the ids of the forced prefix. Raises DataError for a subword that the vocabulary lacks."""
-    subwords = settings.prefix.split()
-    ids: list[int] = words.ids(subwords).tolist()
-    if unknown := [subword for subword, number in zip(subwords, ids, strict=True) if number == UNK]:
-        what = "the vocabulary lacks a subword of decoding.prefix"
-        next_step = "give subwords as they stand in the vocabulary of the target side, separated by blanks"
-        raise DataError(what, found=repr(unknown[0]), next_step=next_step)
-    return ids
-
-
 def translate_split(
     model: SearchableModel[Any, Any],
     reader: BatchReader,
     settings: Decoding,
     *,
-    prefix: Sequence[int] = (),
-    first: int = 0,
     processes: int = 1,
     on_progress: Callable[[int], object] = lambda sentences: None,
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses of every pair of the example store, in its order; for each pair the best first.
 
     A source without subwords has one hypothesis, the empty one: a model would invent a translation.
-    prefix: `prefix_ids` of the settings. first: number of the first pair in the whole text, for random draws.
     processes: number of processes that share the batches on a CPU; more than one have one thread each, so that results
     are those of one process with one thread, to the last bit.
     on_progress: called with the number of sentences of each translated batch.
@@ -65,7 +46,7 @@ def translate_split(
     settings = settings.model_copy(update={"precision": usable_precision(settings.precision, device)})
     batches = search_batches(reader, settings, device)
     shared = processes > 1 and device.type == "cpu"
-    arguments = in_precision(model, settings), reader, settings, prefix, first
+    arguments = in_precision(model, settings), reader, settings
     results: dict[int, list[Hypothesis]] = {}
     with _threads(1 if shared else torch.get_num_threads()):
         # Forked processes share the weights; nothing of `arguments` is copied.
@@ -88,8 +69,7 @@ def search_batches(reader: BatchReader, settings: Decoding, device: torch.device
     """
     lengths = reader.examples.source_lengths[np.arange(len(reader.examples))]
     counted = np.maximum(lengths, _LEAST_POSITIONS)
-    hypotheses = settings.n_best if settings.sampling else settings.beam
-    capacity = max(1, _BATCH_POSITIONS[device.type] // hypotheses)
+    capacity = max(1, _BATCH_POSITIONS[device.type] // settings.beam)
     batches = micro_batches(np.flatnonzero(lengths), counted, counted, capacity=capacity, device=device.type)
     return [rows.tolist() for rows in reversed(batches)]
 
@@ -108,24 +88,9 @@ def _threads(count: int) -> Iterator[None]:
 def in_precision(model: SearchableModel[Any, Any], settings: Decoding) -> SearchableModel[Any, Any]:
     """Return the model with weights of the type that the settings name: itself, or a copy.
 
-    With bfloat16 the caller turns autocast on. Raises PhrasemtError for int8 on a GPU.
+    With bfloat16 the caller turns autocast on.
     """
-    if settings.precision == "float32":
-        return model
-    if settings.precision == "bfloat16":
-        return copy.deepcopy(model).to(torch.bfloat16)
-    device = next(model.parameters()).device
-    if device.type != "cpu":
-        raise PhrasemtError(
-            "int8 is a precision for CPUs",
-            where="decoding.precision",
-            expected="float32 or bfloat16",
-            found=f"int8 on {device}",
-            next_step="set precision: bfloat16, or hide the GPU with CUDA_VISIBLE_DEVICES=",
-        )
-    model = copy.deepcopy(model)
-    quantise_weights(model)
-    return model
+    return model if settings.precision == "float32" else copy.deepcopy(model).to(torch.bfloat16)
 
 
 @dataclass(frozen=True)
@@ -135,20 +100,14 @@ class Search:
     model: SearchableModel[Any, Any]
     reader: BatchReader
     settings: Decoding
-    prefix: Sequence[int] = ()
-    first: int = 0
 
     def translate(self, rows: list[int]) -> list[list[Hypothesis]]:
         """Return the hypotheses of each of these rows, which have subwords. Without memory for all, it divides them."""
         device = self.model.device
         source = self.reader.source(np.array(rows)).to(device)
-        prefixes = [self.prefix] * len(rows) if self.prefix else None
         try:
             with torch.autocast(device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
-                if self.settings.sampling is not None:
-                    numbers = [self.first + row for row in rows]
-                    return sample(self.model, source, self.settings, numbers, prefixes)
-                return beam_search(self.model, source, self.settings, prefixes)
+                return beam_search(self.model, source, self.settings)
         except torch.OutOfMemoryError:
             if len(rows) == 1:
                 raise

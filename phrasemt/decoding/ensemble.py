@@ -8,18 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from phrasemt.artefacts.vocabulary import Vocabularies
 from phrasemt.batching.batch import Source
 from phrasemt.models.interface import SearchableModel
-from phrasemt.models.weights import load_model
 from phrasemt.nn.beams import SearchTensors
-from phrasemt.stages.decoding import Member
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,12 +54,3 @@ class Ensemble(SearchableModel[Parts, Parts]):
         for log_probs_BKV in log_probs[1:]:
             torch.logaddexp(sum_BKV, log_probs_BKV, out=sum_BKV)
         return sum_BKV.sub_(math.log(len(log_probs))), Parts(of_members=states)
-
-
-def load_members(members: Sequence[Member], weights: Sequence[Path], words: Vocabularies) -> SearchableModel[Any, Any]:
-    """Return the model of these weights, or the ensemble of several. Raises the errors of `load_model`."""
-    models = [
-        load_model(path, member.model, words, trained=member.trained)
-        for path, member in zip(weights, members, strict=True)
-    ]
-    return models[0] if len(models) == 1 else Ensemble(models)

@@ -11,7 +11,6 @@ from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.columns import Examples, PhraseColumns
 from phrasemt.artefacts.training import Weights
 from phrasemt.artefacts.translations import (
-    LengthPenaltyScores,
     TranslatedHypothesis,
     TranslatedSentence,
     TranslatedText,
@@ -21,11 +20,10 @@ from phrasemt.artefacts.translations import (
 from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.beam import Hypothesis
-from phrasemt.decoding.decode import prefix_ids, translate_split
-from phrasemt.decoding.ensemble import load_members
+from phrasemt.decoding.decode import translate_split
 from phrasemt.files.lines import write_lines
+from phrasemt.models.weights import load_model
 from phrasemt.nn.device import choose_device
-from phrasemt.scoring.length_penalties import chosen_decoding
 from phrasemt.stages.decoding import TranslateExamples
 from phrasemt.text.subwords import join_subwords
 from phrasemt.text.tokenize import line_detokenizer
@@ -37,34 +35,28 @@ def translate_examples(
     *,
     settings: TranslateExamples,
     cores: int,
-    weights: list[In[Weights]],
+    weights: In[Weights],
     examples: In[Examples],
     source_vocabulary: In[Vocabulary],
     target_vocabulary: In[Vocabulary],
     phrases: list[In[PhraseColumns]],
-    length_penalties: list[In[LengthPenaltyScores]],
     translations: Out[Translations],
     tokens: Out[TranslatedTokens],
     text: Out[TranslatedText],
 ) -> None:
     """Translate every pair of an example store.
 
-    weights: of each member of the ensemble, or of the one model.
     translations: one JSON object per pair (row, score, subwords, n_best).
     tokens: the best translations as tokens, with subwords joined.
     text: the best translations, detokenised.
     phrases: phrase columns of the split, or none for a model that does not read them.
-    length_penalties: file of `tune_length_penalty`, or none where the settings give the length penalty.
     """
     words = Vocabularies.read(source_vocabulary, target_vocabulary)
-    model = load_members(settings.members, weights, words).to(choose_device(cores))
-    decoding = chosen_decoding(settings.decoding, length_penalties)
+    model = load_model(weights, settings.model, words, trained=settings.trained).to(choose_device(cores))
     reader = BatchReader.open(examples, words, settings.reads, phrases)
     store = reader.examples
     with tqdm(total=len(store), unit="sentence", disable=None, leave=False) as bar:
-        results = translate_split(
-            model, reader, decoding, prefix=prefix_ids(decoding, words.target), processes=cores, on_progress=bar.update
-        )
+        results = translate_split(model, reader, settings.decoding, processes=cores, on_progress=bar.update)
     best = [" ".join(words.target.tokens(hypotheses[0].tokens)) for hypotheses in results]
     joined = [join_subwords(line) for line in best]
     Translations.write(translations, _sentences(store.rows.tolist(), results, words.target))

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,11 +21,14 @@ from phrasemt.artefacts.columns import Examples
 from phrasemt.artefacts.vocabulary import Vocabularies
 from phrasemt.batching.reader import BatchReader
 from phrasemt.corpus.normalise import normalise_spaces
-from phrasemt.decoding.decode import prefix_ids, translate_split
+from phrasemt.decoding.decode import translate_split
+from phrasemt.decoding.ensemble import Ensemble
 from phrasemt.decoding.forced import BATCH_POSITIONS, force, forced_sentences
+from phrasemt.errors import MismatchError
 from phrasemt.files.attention import ForcedSentence
 from phrasemt.files.columns import RaggedArray
 from phrasemt.files.lines import write_lines
+from phrasemt.models.interface import SearchableModel
 from phrasemt.models.weights import load_model
 from phrasemt.nn.device import choose_device
 from phrasemt.stages.syntax import ExtractPhrases
@@ -56,14 +60,17 @@ class Translation:
 
 
 class Translator:
-    """A trained system in memory. It uses a GPU if torch sees one, else `cores` processes or threads.
+    """A trained system in memory, or several, which translate together as an ensemble.
 
-    Raises the errors of damaged files and of files that do not belong together, and DataError for a forced prefix that
-    the vocabulary lacks.
+    It uses a GPU if torch sees one, else `cores` processes or threads. Raises the errors of damaged files and of files
+    that do not belong together, and MismatchError for systems that cannot be an ensemble.
     """
 
-    def __init__(self, system: TrainedSystem, *, decoding: Decoding, cores: int) -> None:
-        settings, files = system.settings, system.files
+    def __init__(self, *systems: TrainedSystem, decoding: Decoding, cores: int) -> None:
+        # The first one decides what is read; systems without phrases read the batches of those with phrases, too.
+        systems = tuple(sorted(systems, key=lambda one: one.settings.model.source_phrases is None))
+        _check_together(systems)
+        settings, files = systems[0].settings, systems[0].files
         self._decoding = decoding
         self._phrases = settings.model.source_phrases
         self._reads = settings.model.model_inputs
@@ -76,22 +83,25 @@ class Translator:
             self._cut = subword_cutter(files["codes"], files["source_counts"], settings.vocabulary_threshold)
             self._cut_target = subword_cutter(files["codes"], files["target_counts"], settings.vocabulary_threshold)
         self._words = Vocabularies.read(files["source_vocabulary"], files["target_vocabulary"])
-        self._prefix = prefix_ids(decoding, self._words.target)
         self._parser = None
         if settings.reads_parses:
             from phrasemt.syntax.stanza.annotators import load_annotator  # imports Stanza
 
             self._parser = load_annotator(files["parser"]), Card.read(files["parser"])
         self._cores = cores
-        model = load_model(files["weights"], settings.model, self._words, trained=settings.model.trained_part)
-        self._model = model.to(choose_device(cores))
+        device = choose_device(cores)
+        models = [
+            load_model(one.files["weights"], model, self._words, trained=model.trained_part).to(device)
+            for one, model in ((one, one.settings.model) for one in systems)
+        ]
+        self._model = models[0]
+        self._searched: SearchableModel[Any, Any] = models[0] if len(models) == 1 else Ensemble(models)
 
     def translate(
-        self, lines: Sequence[str], *, first: int = 0, on_progress: Callable[[int], object] = lambda sentences: None
+        self, lines: Sequence[str], *, on_progress: Callable[[int], object] = lambda sentences: None
     ) -> list[Translation]:
         """Translate lines of raw text, in order. A line without text has one translation, the empty one.
 
-        first: number of the first line in the whole text, from 0: random draws depend on the number of their line.
         Raises DamagedFileError for a parse that is not a tree over its sentence.
         """
         if not lines:
@@ -100,13 +110,7 @@ class Translator:
             reader = self._prepare(lines, Path(name))
             lengths = reader.examples.source_lengths[np.arange(len(lines))]
             found = translate_split(
-                self._model,
-                reader,
-                self._decoding,
-                prefix=self._prefix,
-                first=first,
-                processes=self._cores,
-                on_progress=on_progress,
+                self._searched, reader, self._decoding, processes=self._cores, on_progress=on_progress
             )
         return [
             Translation(
@@ -183,3 +187,22 @@ class Translator:
         torch.set_num_threads(self._cores)
         write_annotations(parses, [*sentences], trees, card.description)
         return parses
+
+
+def _check_together(systems: Sequence[TrainedSystem]) -> None:
+    """Raise MismatchError unless all systems can read one batch and share decisions. Vocabularies are checked later."""
+    first = systems[0]
+    for other in systems[1:]:
+        ours, theirs = first.settings.model, other.settings.model
+        if first.settings.model_copy(update={"model": theirs, "decoding": other.settings.decoding}) != other.settings:
+            problem = "they have different languages, tokenisers or subwords"
+        elif ours.reads_chunks or theirs.reads_chunks:
+            problem = "chunk-based decoders would decide about different chunks of one translation"
+        elif ours.source_begins_with_bos != theirs.source_begins_with_bos:
+            problem = "some read `<s>` in front of sources (src_bos) and some do not"
+        elif theirs.source_phrases not in (ours.source_phrases, None):
+            problem = "they read different phrases of a source"
+        else:
+            continue
+        what, next_step = f"these systems are no ensemble: {problem}", "translate with each of them"
+        raise MismatchError(what, where=other.name, expected=first.name, next_step=next_step)

@@ -16,12 +16,11 @@ from phrasemt.artefacts.corpus import ComparedSplits
 from phrasemt.artefacts.scores import Comparison, MetricScores, SystemScores
 from phrasemt.artefacts.table import Block, CsvTable, LatexTable, MarkdownTable, Table
 from phrasemt.artefacts.training import AverageScores
-from phrasemt.artefacts.translations import ChunkAccuracies, ContrastAccuracy, LengthPenaltyScores, PerplexityScores
+from phrasemt.artefacts.translations import ChunkAccuracies, ContrastAccuracy, PerplexityScores
 from phrasemt.files.lines import write_lines
 from phrasemt.report.blocks.averages import average_blocks
 from phrasemt.report.blocks.chunks import chunk_blocks
 from phrasemt.report.blocks.contrasts import contrast_blocks
-from phrasemt.report.blocks.length_penalties import length_penalty_blocks
 from phrasemt.report.blocks.perplexity import perplexity_blocks
 from phrasemt.report.blocks.scores import score_blocks
 from phrasemt.report.blocks.splits import notes_on_splits
@@ -43,7 +42,6 @@ def make_table(
     chunks: list[In[ChunkAccuracies]],
     contrasts: list[In[ContrastAccuracy]],
     averages: list[In[AverageScores]],
-    length_penalties: list[In[LengthPenaltyScores]],
     splits: list[In[ComparedSplits]],
     table: Out[Table],
     markdown: Out[MarkdownTable],
@@ -61,7 +59,6 @@ def make_table(
         *chunk_blocks(settings, chunks),
         *contrast_blocks(settings, contrasts),
         *average_blocks(settings, averages),
-        *length_penalty_blocks(settings, length_penalties),
     ]
     notes = notes_on_splits(settings, splits)
     for block in blocks:
@@ -84,7 +81,7 @@ def make_table(
     write_lines(markdown, to_markdown(result))
     write_lines(latex, to_latex(result))
     write_lines(csv, to_csv(result))
-    files = sum(map(len, (scores, metrics, perplexities, chunks, contrasts, averages, length_penalties)))
+    files = sum(map(len, (scores, metrics, perplexities, chunks, contrasts, averages)))
     log.info("make_table: %d systems, %d blocks, %d files of scores", len(settings.systems), len(blocks), files)
 
 

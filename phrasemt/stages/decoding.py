@@ -4,72 +4,32 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from phrasemt.fields import Settings
 from phrasemt.stages.scoring import SystemOnTestSets
 from phrasemt.stages.stage import ModelStage, Stage, StudyJob
 from phrasemt.study.architectures import ModelSettings
 from phrasemt.study.schema import Decoding
-from phrasemt.study.tokenization import BleuTokenizer, Tokenizer
+from phrasemt.study.tokenization import Tokenizer
 
 
-class Member(Settings):
-    """A model of an ensemble. trained: the settings that its weights carry, without those of its search."""
-
-    model: ModelSettings
-    trained: ModelSettings
-
-
-class SearchStage(ModelStage):
-    """Base of the stages that translate, with one model or with an ensemble."""
-
-    members: list[Member]  # one for each file of weights
-    decoding: Decoding
-
-    def code_modules(self) -> tuple[str, ...]:
-        """The code of all families in the ensemble."""
-        return (self.module, *dict.fromkeys(f"phrasemt.models.{member.model.family}" for member in self.members))
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        members = job.study.members_of(job.wildcards["system"], int(job.wildcards["seed"]))
-        models = [job.study.models[member].model for member, _ in members]
-        return {
-            "model": job.system.model,
-            "members": [Member(model=model, trained=model.trained_part) for model in models],
-            "reads": job.system.model.model_inputs,
-            "decoding": job.system.decoding,
-        }
-
-
-class TuneLengthPenalty(SearchStage):
-    """Choose the length penalty with the best BLEU on dev."""
-
-    module = "phrasemt.decoding.tune_length_penalty"
-    job_name = "{dataset}.{source}-{target}/{system}.{seed}"
-    libraries = ("torch", "sacrebleu")
-
-    dataset: str
-    system: str
-    seed: int
-    dev_bleu: BleuTokenizer  # as in TrainModel
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return super().of_job(job) | {"dev_bleu": job.dataset.tokenizer("target").bleu}
-
-
-class TranslateExamples(SearchStage):
+class TranslateExamples(ModelStage):
     """Translate a split by beam search."""
 
     module = "phrasemt.decoding.translate"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
     libraries = ("torch", "sacremoses")
 
+    trained: ModelSettings  # the settings that the weights carry: those of the model without those of its search
+    decoding: Decoding
     target_tokenizer: Tokenizer
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return super().of_job(job) | {"target_tokenizer": job.dataset.tokenizer("target")}
+        return super().of_job(job) | {
+            "model": job.system.model,
+            "trained": job.system.model.trained_part,
+            "decoding": job.system.decoding,
+            "target_tokenizer": job.dataset.tokenizer("target"),
+        }
 
 
 class ImportTranslations(Stage):

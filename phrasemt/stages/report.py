@@ -23,11 +23,9 @@ class MakeTable(Stage):
     systems: list[tuple[str, str]]  # name and title of each row
     metrics: list[tuple[str, str, Literal["higher", "lower"]]]  # of the user: name, heading, better scores
     translating: list[tuple[str, str]]  # name and title of each system that translates
-    trained: list[str]  # systems that are trained; the other rows translate with their weights
+    trained: list[str]  # systems that are models of the study
     seeds_of: dict[str, list[int]]  # of each system
-    tuned: list[str]  # systems whose length penalty is chosen on dev
     outside: list[str]  # systems whose translations other programs made
-    ensembles: list[str]  # systems whose seeds translate together
     unseeded: list[str]  # systems in which nothing is drawn at random
     test_sets: list[tuple[str, str]]  # data set and test set of each block
     datasets: list[str]
@@ -53,10 +51,8 @@ class MakeTable(Stage):
             contrasts=[(name, split) for name, dataset in study.datasets.items() for split in dataset.contrastive],
             language_models=study.language_models,
             chunking=study.chunking,
-            trained=study.trained,
-            tuned=study.tuned,
+            trained=list(study.models),
             outside=list(study.outside),
-            ensembles=[name for name, system in study.models.items() if system.decoding.ensemble],
             unseeded=study.unseeded,
             seeds_of={name: study.seeds_of(name) for name in study.systems},
             seeds=study.seeds,
@@ -77,7 +73,7 @@ class WriteReport(Stage):
     lengths: list[int]  # of sources: the largest number of words of each group but the last
     samples: int
     seed: int  # of the bootstrap
-    repeated: list[str]  # systems with several trainings of their own
+    repeated: list[str]  # systems with several trainings
     unseeded: list[str]  # systems in which nothing is drawn at random
 
     @classmethod

@@ -41,7 +41,6 @@ class AverageCheckpoints(ModelStage):
     system: str
     seed: int
     last: int  # number of the last checkpoints in the record that are averaged
-    average: Literal["all", "auto"]
     best_by: Literal["bleu", "perplexity"]
     dev_bleu: BleuTokenizer  # as in TrainModel
 
@@ -50,7 +49,6 @@ class AverageCheckpoints(ModelStage):
         training = job.system.training
         return super().of_job(job) | {
             "last": training.average_best or training.average_last,
-            "average": training.average,
             "best_by": training.best_by,
             "dev_bleu": job.dataset.tokenizer("target").bleu,
         }

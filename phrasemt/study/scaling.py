@@ -136,7 +136,7 @@ def scaled(raw: Mapping[str, Any], study: Study, size: str) -> Values:
 def rehearsal(raw: Mapping[str, Any], study: Study) -> Values:
     """Return the values of the rehearsal of a study.
 
-    raw, study: as in `scaled`. A part of the pairs, one seed (all, where an ensemble needs them), few updates with one
+    raw, study: as in `scaled`. A part of the pairs, one seed, few updates with one
     evaluation, searches with outputs as long as the sources. Everything else is the study's own. Translations of other
     programs are of whole test sets, so their rows are left out.
     """
@@ -149,7 +149,7 @@ def rehearsal(raw: Mapping[str, Any], study: Study) -> Values:
         **raw,
         "study": f"{study.study}-{REHEARSAL}",
         "title": f"{study.title or study.study} ({REHEARSAL})",
-        "seeds": study.seeds if any(system.decoding.ensemble for system in study.models.values()) else study.seeds[:1],
+        "seeds": study.seeds[:1],
         "datasets": {name: _sampled(raw["datasets"][name], dataset) for name, dataset in study.datasets.items()},
         "systems": systems,
     }
@@ -168,18 +168,14 @@ def _rehearsed(raw: Mapping[str, Any], system: System) -> Values:
     values = {key: value for key, value in raw.items() if key not in ("init_from", "seeds")}
     if system.translates:
         values["decoding"] = {**raw.get("decoding", {}), **_OF_SOURCE_LENGTH}
-    if not system.weights_of:
-        updates = min(_REHEARSED_UPDATES, system.training.max_updates)
-        few = {"max_updates": updates, "evaluate_every": updates, "checkpoint_every": updates, "early_stopping": None}
-        last = {} if system.training.average_best else {"average_last": 1}
-        values["training"] = {**raw.get("training", {}), **few, **last}
-    return values
+    updates = min(_REHEARSED_UPDATES, system.training.max_updates)
+    few = {"max_updates": updates, "evaluate_every": updates, "checkpoint_every": updates, "early_stopping": None}
+    last = {} if system.training.average_best else {"average_last": 1}
+    return {**values, "training": {**raw.get("training", {}), **few, **last}}
 
 
 def _system(raw: Mapping[str, Any], system: System, size: Size) -> Values:
-    """Return the values of a row. Those of a row that trains nothing stay; initial weights have another size."""
-    if system.weights_of:
-        return {**raw}
+    """Return the values of a row, without initial weights, which have another size."""
     model = {**raw.get("model", {}), **_model(system, size)}
     training: Values = {**raw.get("training", {}), **size.training}
     if system.training.average_best is None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import difflib
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticKnownError
 
-from phrasemt.fields import Name, Number, Seed, Settings, Title, UserPath, refuse, sections
+from phrasemt.fields import Name, Number, Seed, Settings, Title, UserPath, sections
 from phrasemt.printed.results import baseline_place
 from phrasemt.study.annotators import Chunker, Parser
 from phrasemt.study.architectures import ModelSettings, PhraseSegmentation, own_settings, with_present_names
@@ -42,35 +42,11 @@ def known_preset(name: str) -> str:
     return name
 
 
-class Sampling(Settings):
-    """Translations drawn from the model's distribution. Draws depend on seed and sentence, never on batches."""
-
-    temperature: Annotated[float, Field(gt=0), Number(at_most=100, because="draws would not depend on the model")] = (
-        Field(1.0, description="divisor of the logits: below 1 likely words become likelier")
-    )
-    top_k: Beam | None = Field(None, description="draw from this many likeliest words only; null: all words")
-    top_p: Annotated[float, Field(gt=0), Number(at_most=1, because="it is a probability")] = Field(
-        1.0, description="draw from the fewest likeliest words that have this probability together (nucleus sampling)"
-    )
-    seed: Seed = Field(1, description="seed of the draws")
-
-
-# Keys of the beam search that sampling replaces.
-_OF_BEAM_SEARCH = ("beam", "stopping", "length_penalties")
-
-
 class Decoding(Settings):
-    """Beam search, or sampling."""
+    """Beam search, which ends with as many finished hypotheses as the beam is wide (fairseq)."""
 
     beam: Beam = Field(4, description="hypotheses per sentence")
     length_penalty: Alpha = Field(0.6, description="alpha of the length penalty")
-    length_penalties: list[Alpha] | None = Field(
-        None,
-        min_length=1,
-        max_length=100,
-        description="further alphas: BLEU of the search on dev chooses between them and length_penalty, whose score "
-        "the table shows beside that of the chosen one; null: length_penalty as it is",
-    )
     length_penalty_form: Literal["wu", "length"] = Field(
         "wu",
         description="wu: score / ((5+|Y|)/6)^alpha (Wu et al. 2016); length: score / |Y|^alpha (Zhou et al., alpha 1)",
@@ -81,52 +57,18 @@ class Decoding(Settings):
     max_length_extra: Annotated[int, Field(gt=0), Number(at_most=10_000, because=_LONG_OUTPUT)] = Field(
         50, description="see max_length_factor"
     )
-    n_best: Beam = Field(1, description="hypotheses per sentence in the output; with sampling: draws per sentence")
-    stopping: Literal["fairseq", "admissible"] = Field(
-        "fairseq",
-        description="end of a search. fairseq: with as many finished hypotheses as the beam is wide; admissible: when "
-        "no open hypothesis can overtake the n_best finished ones",
-    )
-    min_length: Annotated[int, Field(ge=0), Number(at_most=10_000, because=_LONG_OUTPUT)] = Field(
-        0, description="shortest output, in subwords"
-    )
-    prefix: str = Field(
-        "",
-        description="subwords, separated by blanks, that every output begins with; the model continues them, and they "
-        "count in scores",
-    )
-    sampling: Sampling | None = Field(None, description="draw translations in place of beam search")
-    ensemble: list[Seed] | None = Field(
-        None,
-        min_length=2,
-        description="seeds whose models translate together: the probability of a word is the mean over them. Needs "
-        "weights_of; the row has one translation, and not one for each seed",
-    )
-    precision: Literal["float32", "bfloat16", "int8"] = Field(
+    n_best: Beam = Field(1, description="hypotheses per sentence in the output")
+    precision: Literal["float32", "bfloat16"] = Field(
         "float32",
-        description="type of weights and activations. bfloat16 is faster on GPUs and on CPUs with AMX; on a device "
-        "without bfloat16 units it computes in float32. int8, for CPUs, is faster on those with AVX-512 VNNI or AMX: "
-        "products of large weights are in 8-bit integers, all else is in float32. The rounding of both changes some "
-        "translations. Sums of log-probabilities are always float32",
+        description="type of weights and activations. bfloat16 is faster on GPUs and on CPUs with AMX; its rounding "
+        "changes some translations. A device without bfloat16 units computes in float32. Sums of log-probabilities are "
+        "always float32",
     )
 
     @model_validator(mode="after")
     def _fits_together(self) -> Decoding:
-        problems = []
-        if self.sampling is not None:
-            problems = [f"{key} has no effect with sampling" for key in _OF_BEAM_SEARCH if self.differs(key)]
-        elif self.n_best > self.beam:
-            problems.append(f"n_best ({self.n_best}) must not exceed beam ({self.beam})")
-        if self.max_length_factor == 0 and self.min_length > self.max_length_extra:
-            problems.append(
-                f"min_length ({self.min_length}) must not exceed the longest output ({self.max_length_extra})"
-            )
-        alphas = [self.length_penalty, *(self.length_penalties or [])]
-        if len(set(alphas)) != len(alphas):
-            problems.append(f"length_penalties and length_penalty contain a value twice: {alphas}")
-        if self.ensemble is not None and len(set(self.ensemble)) != len(self.ensemble):
-            problems.append(f"ensemble contains a seed twice: {self.ensemble}")
-        refuse(problems)
+        if self.n_best > self.beam:
+            raise ValueError(f"n_best ({self.n_best}) must not exceed beam ({self.beam})")
         return self
 
 
@@ -154,11 +96,6 @@ class System(TableRow):
         "shapes and vocabularies must agree (`subwords.reuse` takes over the vocabularies of an exported model). "
         "null: random weights",
     )
-    weights_of: list[Name] = Field(
-        [],
-        description="systems whose trained models translate for this row, which trains nothing: with another decoding, "
-        "or several together as an ensemble. Keys of decoding that are not given are those of the first of them",
-    )
     seeds: list[Seed] | None = Field(
         None,
         min_length=1,
@@ -172,8 +109,7 @@ class System(TableRow):
         return self.model.translates
 
     def seeds_among(self, of_study: Sequence[int]) -> list[int]:
-        """The seeds of the system; for an ensemble of seeds its first one, which names its files."""
-        return self.decoding.ensemble[:1] if self.decoding.ensemble else self.seeds or list(of_study)
+        return self.seeds or list(of_study)
 
     @model_validator(mode="before")
     @classmethod
@@ -187,12 +123,6 @@ class System(TableRow):
         own = own_settings(family)
         values = values if model is None else {**values, "model": model}
         return fill_in(values, PRESETS[preset], _KEYS if own is None else _KEYS | {family: own.model_fields.keys()})
-
-    @model_validator(mode="after")
-    def _ensemble_of_others(self) -> System:
-        if self.decoding.ensemble is not None and not self.weights_of:
-            raise ValueError("decoding.ensemble needs weights_of, because a row that trains has a score for each seed")
-        return self
 
     @model_validator(mode="after")
     def _is_searched(self) -> System:
@@ -255,53 +185,9 @@ class Study(Settings):
         "environment variable PHRASEMT_MOSES replaces it",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _rows_of_other_weights(cls, values: Any) -> Any:
-        """Give systems with weights_of the model and the decoding of the first system that they name."""
-        systems = values.get("systems") if isinstance(values, dict) else None
-        if not isinstance(systems, dict):
-            return values
-        problems, filled = [], dict(systems)
-        for name, system in systems.items():
-            named = system.get("weights_of") if isinstance(system, dict) else None
-            if not isinstance(named, list) or not named:
-                continue
-            where = f"systems.{name}.weights_of"
-            trained = [
-                other
-                for other, found in systems.items()
-                if isinstance(found, dict) and "weights_of" not in found and kind_of_system(found) == "trained"
-            ]
-            first = systems[named[0]] if named[0] in trained else {}
-            problems += [
-                f"systems.{name}.{key} has no effect with weights_of, because nothing is trained"
-                for key in ("model", "preset", "training", "init_from")
-                if key in system and system[key] != first.get(key)
-            ]
-            problems += [
-                f"{where} names {other!r}, allowed: systems that are trained ({', '.join(trained)})"
-                for other in named
-                if other not in trained
-            ]
-            if len(set(map(str, named))) != len(named):
-                problems.append(f"{where} names a system twice")
-            if not problems:
-                filled[name] = {key: first[key] for key in ("preset", "model", "training") if key in first} | system
-                own, others = (found.get("decoding") or {} for found in (system, first))
-                if isinstance(own, dict) and isinstance(others, dict):
-                    if "sampling" in own:  # keys of the beam search that it replaces
-                        others = {key: value for key, value in others.items() if key not in _OF_BEAM_SEARCH}
-                    filled[name]["decoding"] = {**others, **own}
-        refuse(problems)
-        return {**values, "systems": filled}
-
     @model_validator(mode="after")
     def _fits_together(self) -> Study:
         problems = [
-            f"systems.{name}.{problem}" for name in self.models for problem in self._problems_of_other_weights(name)
-        ]
-        problems += [
             f"systems.{name}.{problem}"
             for name, system in self.outside.items()
             for problem in system.problems(self.datasets)
@@ -355,52 +241,21 @@ class Study(Settings):
                         f"systems.{name}.model.tie is 'all', which needs "
                         f"datasets.{dataset_name}.subwords.shared_vocabulary: true"
                     )
-        if not self.trained and not self.phrase_based:
+        if not self.models and not self.phrase_based:
             problems.append("systems: no system is trained; give one a model (`phrasemt score` compares files)")
         if problems:
             raise ValueError("\n".join(problems))
         return self
 
-    def _problems_of_other_weights(self, name: str) -> Iterator[str]:
-        system = self.models[name]
-        if not system.weights_of:
-            return
-        members = [self.models[other] for other in system.weights_of]
-        seeds = system.decoding.ensemble
-        if system.seeds is not None:
-            yield "seeds has no effect with weights_of; the row has the seeds of the systems that it names"
-        for member in system.weights_of:
-            trained = self.seeds_of(member)
-            if missing := [seed for seed in seeds or [] if seed not in trained]:
-                yield f"decoding.ensemble names seed {missing[0]}, allowed: the seeds of {member}, {trained}"
-        if seeds is None and len(members) == 1 and system.decoding == members[0].decoding:
-            yield f"weights_of: the row would repeat {system.weights_of[0]}; change a key of decoding"
-        if any(not member.model.translates for member in members):
-            yield "weights_of: a language model does not translate"
-        if (seeds is not None or len(members) > 1) and any(member.model.reads_chunks for member in members):
-            yield "weights_of: members of an ensemble would decide about different chunks of one translation"
-        if len({member.model.source_begins_with_bos for member in members}) > 1:
-            yield "weights_of: some of these systems read `<s>` in front of sources (src_bos) and some do not"
-        phrases = [member.model.source_phrases for member in members]
-        if any(other != phrases[0] for other in filter(None, phrases) if phrases[0] is not None):
-            yield "weights_of: these systems read different phrases of a source; an ensemble reads one kind"
-        if phrases[0] is None and any(phrases):
-            yield "weights_of: name the system with phrases first, because the first one decides what is read"
-
     @property
     def models(self) -> dict[str, System]:
-        """The systems that are models of this study, also with the weights of others."""
+        """The systems that are models of this study, which are trained."""
         return {name: system for name, system in self.systems.items() if isinstance(system, System)}
 
     @property
     def outside(self) -> dict[str, OutsideSystem]:
         """The systems whose translations other programs made."""
         return {name: system for name, system in self.systems.items() if isinstance(system, OutsideSystem)}
-
-    @property
-    def tuned(self) -> list[str]:
-        """The systems whose length penalty is chosen on dev."""
-        return [name for name, system in self.models.items() if system.decoding.length_penalties]
 
     @property
     def phrase_based(self) -> dict[str, MosesSystem]:
@@ -417,17 +272,9 @@ class Study(Settings):
         """The title of each row of the table."""
         return {name: row.heading(name) for name, row in self.systems.items()}
 
-    @property
-    def trained(self) -> list[str]:
-        """The systems that are trained here, and not rows of the weights of others."""
-        return [name for name, system in self.models.items() if not system.weights_of]
-
     def seeds_of(self, system: str) -> list[int]:
-        """The seeds of a row; of a row with the weights of others, the seeds that all of them have."""
-        row = self.systems[system]
-        seeds = row.seeds_among(self.seeds)
-        members = row.weights_of if isinstance(row, System) and not row.decoding.ensemble else []
-        return [seed for seed in seeds if all(seed in self.seeds_of(member) for member in members)]
+        """The seeds of a row."""
+        return self.systems[system].seeds_among(self.seeds)
 
     @property
     def unseeded(self) -> list[str]:
@@ -436,15 +283,8 @@ class Study(Settings):
 
     @property
     def repeated(self) -> list[str]:
-        """The systems that translate and have several trainings of their own, not the weights of others."""
-        with_others = [name for name, system in self.models.items() if system.weights_of]
-        return [name for name in self.translating if name not in with_others and len(self.seeds_of(name)) > 1]
-
-    def members_of(self, system: str, seed: int) -> list[tuple[str, int]]:
-        """The trained systems, with their seeds, whose weights translate for a row with this seed."""
-        row = self.models[system]
-        seeds = row.decoding.ensemble or [seed]
-        return [(member, seed) for member in row.weights_of or [system] for seed in seeds]
+        """The systems that translate and have several trainings."""
+        return [name for name in self.translating if len(self.seeds_of(name)) > 1]
 
     @property
     def annotators(self) -> dict[str, Parser | Chunker]:
@@ -520,4 +360,4 @@ class Study(Settings):
     @property
     def chunking(self) -> list[str]:
         """The systems that decide about chunks of the target, each once."""
-        return [name for name in self.trained if self.models[name].model.reads_chunks]
+        return [name for name in self.models if self.models[name].model.reads_chunks]

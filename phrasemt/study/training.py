@@ -77,16 +77,6 @@ class Training(Settings):
         description="instead of average_last: average this many checkpoints with the best dev scores; every evaluation "
         "then writes a checkpoint",
     )
-    average: Literal["all", "auto"] = Field(
-        "all",
-        description="all: the mean of all these checkpoints, as in the papers; auto: of the last n of them, with the n "
-        "from 1 to average_last that has the best dev score (best_by)",
-    )
-    average_decay: Annotated[float, Field(gt=0, lt=1), Number()] | None = Field(
-        None,
-        description="decay of an exponential average of the weights, which evaluations and checkpoints then use; "
-        "null: they use the weights themselves",
-    )
     best_by: Literal["bleu", "perplexity"] = Field(
         "bleu",
         description="dev score of the best checkpoint; always perplexity for language models. Perplexity decides "
@@ -109,10 +99,4 @@ class Training(Settings):
     def _one_size(self) -> Training:
         if (self.tokens_per_update is None) == (self.sentences_per_update is None):
             raise ValueError("give either tokens_per_update or sentences_per_update")
-        return self
-
-    @model_validator(mode="after")
-    def _last_ones_to_choose_from(self) -> Training:
-        if self.average == "auto" and self.average_best is not None:
-            raise ValueError("average: auto chooses among the last checkpoints; give average_last, not average_best")
         return self

@@ -7,9 +7,9 @@ still steep, the mean of old and new weights is worse than the last checkpoint.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from torch import Tensor
 from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.columns import ChunkColumns, Examples, PhraseColumns
 from phrasemt.artefacts.text import Tokens
-from phrasemt.artefacts.training import Average, AverageScores, DevScores, LastUpdate, TrainingRecord, Weights, ranked
+from phrasemt.artefacts.training import AverageScores, DevScores, LastUpdate, TrainingRecord, Weights, ranked
 from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.dev_bleu import read_dev_references
@@ -30,7 +30,6 @@ from phrasemt.training.evaluator import Evaluator
 
 log = logging.getLogger("phrasemt.average_checkpoints")
 
-_Scores = TypeVar("_Scores", bound=DevScores)
 # Fields of the description that are equal in all checkpoints of a training.
 _COMMON_FIELDS = ("format", "model", "signature", "source_vocabulary", "target_vocabulary")
 
@@ -53,7 +52,6 @@ def average_checkpoints(
 
     record: record of `train_model`. weights: file to write. scores: JSON with the updates of the averaged checkpoints,
     the dev scores of the average, and the dev scores of the training's last update beside them.
-    With `average: auto` each number of checkpoints up to `settings.last` is scored, and the best average is written.
     Raises DamagedFileError for a missing or damaged checkpoint and MismatchError for checkpoints of different
     trainings.
     """
@@ -66,19 +64,14 @@ def average_checkpoints(
 
     training = TrainingRecord.read(record)
     known = {evaluation.update: evaluation for evaluation in training.evaluations}
-    candidates: list[Average] = []
-    names = training.checkpoints[-settings.last :]
-    smallest = 1 if settings.average == "auto" else len(names)
-    for updates, average, description in _means(record, names, smallest):
-        if len(updates) == 1 and updates[0] in known:  # the checkpoint itself, which the training has scored
-            found = known[updates[0]]
-        else:
-            set_weights(model, average, where=weights)
-            found = evaluate(model, updates[-1])
-        candidates.append(Average(updates=updates, dev_bleu=found.dev_bleu, dev_perplexity=found.dev_perplexity))
-        if _best(candidates, settings) is candidates[-1]:
-            save_tensors(weights, average, description)
-    best, end = _best(candidates, settings), known[training.updates]
+    updates, average, description = _mean(record, training.checkpoints[-settings.last :])
+    if len(updates) == 1 and updates[0] in known:  # the checkpoint itself, which the training has scored
+        found = known[updates[0]]
+    else:
+        set_weights(model, average, where=weights)
+        found = evaluate(model, updates[-1])
+    save_tensors(weights, average, description)
+    best, end = DevScores(dev_bleu=found.dev_bleu, dev_perplexity=found.dev_perplexity), known[training.updates]
     last = LastUpdate(update=end.update, dev_bleu=end.dev_bleu, dev_perplexity=end.dev_perplexity)
     content = AverageScores(
         dataset=settings.dataset,
@@ -86,40 +79,34 @@ def average_checkpoints(
         seed=settings.seed,
         sentences=len(reader.examples),
         dev_bleu_tokenizer=settings.dev_bleu,
+        updates=updates,
         **dict(best),
         last=last,
-        worse_than_last=_best([best, last], settings) is last,
-        candidates=candidates if settings.average == "auto" else None,
+        worse_than_last=ranked([best, last], settings.best_by)[0] is last,
     )
     content.write(scores)
     log.info(
         "average_checkpoints: %d checkpoints, of the updates %s: dev %s; the last update: dev %s",
-        len(best.updates),
-        ", ".join(map(str, best.updates)),
+        len(updates),
+        ", ".join(map(str, updates)),
         best.told,
         last.told,
     )
     if content.worse_than_last:
         log.warning(
             "average_checkpoints: warning: %s, seed %d: the average is worse on dev than the last update. Next: lower "
-            "average_last or checkpoint_every (with average_best: lower it), train longer, or let dev choose among the "
-            "last checkpoints with average: auto",
+            "average_last or checkpoint_every (with average_best: lower it), or train longer",
             settings.system,
             settings.seed,
         )
 
 
-def _means(
-    record: Path, names: Sequence[str], smallest: int
-) -> Iterator[tuple[list[int], dict[str, Tensor], dict[str, Any]]]:
-    """Yield the mean of the last `smallest` checkpoints, of one more, and so on to the mean of all.
-
-    Each with the updates of its checkpoints, in float32, and with the description of its file.
-    """
+def _mean(record: Path, names: Sequence[str]) -> tuple[list[int], dict[str, Tensor], dict[str, Any]]:
+    """Return the updates of checkpoints, the mean of their weights in float32, and the description of its file."""
     sums: dict[str, Tensor] = {}
     updates: list[int] = []
     first: dict[str, Any] = {}
-    for number, name in enumerate(reversed(names), start=1):
+    for name in reversed(names):
         path = record.parent / name
         if not path.exists():
             what = "a checkpoint named by the training record is missing"
@@ -134,14 +121,7 @@ def _means(
                 next_step=f"delete {record} and run train_model again",
             )
         for parameter, tensor in tensors.items():
-            sums[parameter] = sums[parameter] + tensor if number > 1 else tensor.double()
+            sums[parameter] = sums[parameter] + tensor if updates else tensor.double()
         updates = [description["update"], *updates]
-        if number < smallest:
-            continue
-        mean = {parameter: (total / number).to(torch.float32) for parameter, total in sums.items()}
-        yield updates, mean, {**first, "averaged": list(names[-number:])}
-
-
-def _best(candidates: Sequence[_Scores], settings: AverageCheckpoints) -> _Scores:
-    """The candidate with the best dev score, as in the training; the first of equals."""
-    return ranked(candidates, settings.best_by)[0]
+    mean = {parameter: (total / len(names)).to(torch.float32) for parameter, total in sums.items()}
+    return updates, mean, {**first, "averaged": list(names)}

@@ -231,7 +231,7 @@ class StateFolder:
     def save_checkpoint(self, trainer: Trainer, progress: Progress) -> None:
         """Write the weights of this update, and update the names of the checkpoints to average in `progress`."""
         name = progress.checkpoint
-        self._save(self.folder / name, trainer.averaged_weights(), {"update": progress.update})
+        self._save(self.folder / name, weights_of(trainer.model), {"update": progress.update})
         names = [*(kept for kept in progress.checkpoints if kept != name), name]
         settings = trainer.settings
         if settings.average_best is None:
@@ -246,8 +246,6 @@ class StateFolder:
         for name, parameter in trainer.model.named_parameters():
             for key, value in trainer.optimizer.wrapped.state[parameter].items():
                 tensors[f"optimizer.{key}.{name}"] = value.detach().cpu().clone()
-        if trainer.average:
-            tensors |= {f"average.{name}": tensor for name, tensor in trainer.averaged_weights().items()}
         self._save_state(tensors, progress)
         for path in self.folder.glob("checkpoint-*.safetensors"):
             if path.name not in {*progress.checkpoints, *self._named_before}:
@@ -302,9 +300,6 @@ class StateFolder:
         for key, tensor in _part(tensors, "optimizer.").items():
             entry, _, name = key.partition(".")
             trainer.optimizer.wrapped.state[parameters[name]][entry] = tensor.to(parameters[name].device)
-        if trainer.average:
-            for name, tensor in _part(tensors, "average.").items():
-                trainer.average.weights[name].copy_(tensor)
         return progress
 
     def _save_state(self, tensors: dict[str, Tensor], progress: Progress) -> None:

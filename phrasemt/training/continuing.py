@@ -26,7 +26,6 @@ WITHOUT_EFFECT_ON_UPDATES = {
     "checkpoint_every",
     "average_last",
     "average_best",
-    "average",
     "best_by",
     "early_stopping",
 }

@@ -160,7 +160,7 @@ def _signature(settings: TrainModel, *, train: Sequence[Path], dev: Sequence[Pat
     train: files that decide the weights after an update. dev: files that decide the evaluations only.
     """
     code = code_digest(*settings.code_modules())
-    of_training = settings.canonical_json(without={"training": {"average"}})  # the average is made afterwards
+    of_training = settings.canonical_json()
     of_updates = settings.canonical_json(without={"training": WITHOUT_EFFECT_ON_UPDATES})
     train_digests, dev_digests = [digest_file(path) for path in train], [digest_file(path) for path in dev]
     return Signature(
@@ -333,10 +333,9 @@ class _Run:
         )
 
     def _evaluate(self) -> None:
-        """Score the weights, averaged if the training averages, on dev."""
+        """Score the weights on dev."""
         progress, started = self.progress, time.monotonic()
-        with self.trainer.averaged():
-            progress.evaluations.append(self.evaluator(self.trainer.model, progress.update))
+        progress.evaluations.append(self.evaluator(self.trainer.model, progress.update))
         if self.reporter is not None:
             evaluation = progress.evaluations[-1]
             self.reporter.evaluation(evaluation, best=progress.best is evaluation, seconds=time.monotonic() - started)

@@ -1,14 +1,13 @@
-"""Optimisers, learning rates, and the exponential moving average of weights."""
+"""Optimisers and learning rates."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from phrasemt.study.training import Adadelta, Adam
 
@@ -56,36 +55,3 @@ class ScheduledOptimizer:
             group["lr"] = rate * group["factor"]
         self.wrapped.step()
         return rate
-
-
-class ExponentialAverage:
-    """Exponential moving average of the weights: the weights of k updates ago have decay^k times the newest's share.
-
-    The decay after t updates is at most (1 + t) / (10 + t), so that the initial weights lose their influence quickly.
-    """
-
-    def __init__(self, model: nn.Module, decay: float) -> None:
-        self.weights = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
-        self._decay = decay
-
-    @torch.no_grad()
-    def add(self, model: nn.Module, update: int) -> None:
-        """Add the model's weights after an update (counted from 1)."""
-        decay = min(self._decay, (1 + update) / (10 + update))
-        torch._foreach_lerp_(list(self.weights.values()), list(model.parameters()), 1 - decay)
-
-    @contextmanager
-    def in_place(self, model: nn.Module) -> Iterator[None]:
-        """Give the model the averaged weights within a `with` block, and its own weights back afterwards."""
-        trained = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
-        _copy(self.weights, model)
-        try:
-            yield
-        finally:
-            _copy(trained, model)
-
-
-@torch.no_grad()
-def _copy(weights: dict[str, Tensor], model: nn.Module) -> None:
-    for name, parameter in model.named_parameters():
-        parameter.copy_(weights[name])

@@ -6,7 +6,6 @@ import itertools
 import logging
 import math
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +19,10 @@ from phrasemt.batching.sampler import UpdatePlan, most_padded
 from phrasemt.batching.shares import Share, ShareReader
 from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import TranslationModel
-from phrasemt.models.weights import weights_of
 from phrasemt.nn.precision import ProductsOfTraining, usable_precision, use_precision
 from phrasemt.stages.training import TrainModel
 from phrasemt.training.gradients import GradientSum
-from phrasemt.training.optimizers import ExponentialAverage, ScheduledOptimizer
+from phrasemt.training.optimizers import ScheduledOptimizer
 from phrasemt.training.process_group import ALONE, ProcessGroup
 
 log = logging.getLogger("phrasemt.train_model")
@@ -70,8 +68,6 @@ class Trainer:
         self.optimizer = ScheduledOptimizer(
             model.parameters(), self.settings.optimizer, width=settings.rate_width, rate_factors=model.rate_factors()
         )
-        decay = self.settings.average_decay
-        self.average = None if decay is None else ExponentialAverage(model, decay)
         self.capacity = CPU_POSITIONS
         self._seed = settings.seed
         self._reader = reader
@@ -106,8 +102,6 @@ class Trainer:
             if self.settings.clip_norm is not None:
                 torch.nn.utils.clip_grads_with_norm_(parameters, self.settings.clip_norm, norm)
             learning_rate = self.optimizer.step(number)
-            if self.average:
-                self.average.add(self.model, number)
         return UpdateResult(
             objective=objective,
             nll=nll,
@@ -135,16 +129,6 @@ class Trainer:
             log.warning("memory ran out: micro-batches of %s positions from now on", f"{self.capacity:,}")
         self._gradients.finish()
         return None if self._group.any(sums is None) else sums
-
-    def averaged(self) -> AbstractContextManager[None]:
-        """Give the model the weights to evaluate, within a `with` block: its own, or their exponential average."""
-        return nullcontext() if self.average is None else self.average.in_place(self.model)
-
-    def averaged_weights(self) -> dict[str, Tensor]:
-        """Return the weights to evaluate and to save, on the CPU: the model's, or their exponential average."""
-        if self.average is None:
-            return weights_of(self.model)
-        return {name: weight.cpu() for name, weight in self.average.weights.items()}
 
     def _tokens(self, rows: NDArray[np.int64]) -> int:
         return int(self._reader.examples.target_lengths[rows].sum()) + len(rows)

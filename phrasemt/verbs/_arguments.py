@@ -17,7 +17,6 @@ from typing import Any
 
 from phrasemt.artefacts.sidecar import sidecar_path
 from phrasemt.errors import PhrasemtError, did_you_mean
-from phrasemt.files.continued import parts_of
 from phrasemt.stages import STAGES
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
@@ -124,8 +123,7 @@ def refuse_inputs(options: argparse.Namespace) -> None:
     or that the study of its command line names.
     """
     values = [one for value in vars(options).values() for one in (value if isinstance(value, list) else [value])]
-    outputs = [name for path in values if isinstance(path, Output) for name in (path, *parts_of(path))]
-    outputs = [path for path in outputs if path.is_file()]
+    outputs = [path for path in values if isinstance(path, Output) and path.is_file()]
     inputs = [path for path in values if isinstance(path, Path) and not isinstance(path, Output)]
     for output in outputs:
         if any(_is_in(output, path) for path in inputs) or _is_standard_input(output):

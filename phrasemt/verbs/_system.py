@@ -30,21 +30,23 @@ class ChosenTraining:
         return TrainedSystem.of_study(self.study, self.dataset, self.system, self.seed)
 
 
-def add_training(parser: Any) -> None:
-    """Add the options that choose a training of a study."""
-    parser.add_argument("--system", metavar="NAME", help="system of the study")
-    parser.add_argument(
-        "--seed", type=in_range(int, 0), metavar="N", help="seed of its training (default: the first of the system)"
-    )
+def add_training(parser: Any, *, several: bool = False) -> None:
+    """Add the options that choose a training of a study. several: --system and --seed may be repeated."""
+    how = {"action": "append"} if several else {}
+    repeated = "; may be repeated, for an ensemble" if several else ""
+    parser.add_argument("--system", **how, metavar="NAME", help=f"system of the study{repeated}")
+    seed = f"seed of its training (default: the first of the system){repeated}"
+    parser.add_argument("--seed", type=in_range(int, 0), **how, metavar="N", help=seed)
     parser.add_argument("--dataset", metavar="NAME", help="data set of the study (default: the first)")
 
 
-def add_system(parser: Any) -> None:
-    """Add the options that choose a trained system: one of a study, or the folder of an export."""
+def add_system(parser: Any, *, several: bool = False) -> None:
+    """Add the options that choose a trained system, or several: of a study, or the folder of an export."""
     where = parser.add_mutually_exclusive_group()
     add_study_option(where)
-    where.add_argument("--model", type=Path, metavar="FOLDER", help="folder of `phrasemt export`, in place of a study")
-    add_training(parser)
+    folder = f"folder of `phrasemt export`, in place of a study{'; may be repeated' if several else ''}"
+    where.add_argument("--model", type=Path, action="append" if several else None, metavar="FOLDER", help=folder)
+    add_training(parser, several=several)
 
 
 def add_cores(parser: Any) -> None:
@@ -54,31 +56,42 @@ def add_cores(parser: Any) -> None:
     parser.add_argument("--cores", type=kind, default=here, metavar="N", help="default: all")
 
 
-def system_files(options: argparse.Namespace) -> TrainedSystem:
-    """The settings and files of the system that the options of `add_system` choose.
+def system_files(options: argparse.Namespace) -> list[TrainedSystem]:
+    """The settings and files of the systems that the options of `add_system` choose.
 
-    Raises the errors of `chosen_training`, `TrainedSystem.of_study` and `read_model_folder`, and PhrasemtError for
+    Raises the errors of `chosen_trainings`, `TrainedSystem.of_study` and `read_model_folder`, and PhrasemtError for
     options without effect.
     """
     if options.model is None:
-        return chosen_training(options).files()
+        return [training.files() for training in chosen_trainings(options)]
+    folders = _listed(options.model)
     for name in ("system", "seed", "dataset"):
         if getattr(options, name) is not None:
             what = f"an exported folder holds one system, so --{name} has no effect"
-            raise PhrasemtError(what, where=options.model, next_step="leave it out")
-    return read_model_folder(options.model)
+            raise PhrasemtError(what, where=folders[0], next_step="leave it out")
+    return [read_model_folder(folder) for folder in folders]
 
 
-def chosen_training(options: argparse.Namespace) -> ChosenTraining:
-    """The training that the command line names. Raises PhrasemtError for a study, system or seed that is not there."""
+def chosen_trainings(options: argparse.Namespace) -> list[ChosenTraining]:
+    """The trainings of all systems of the command line with all its seeds; without a seed the first of each system.
+
+    Raises PhrasemtError for a study, system or seed that is not there.
+    """
     study = load_study(options.study)
-    system = chosen_system(study, options.system)
-    seeds = study.seeds_of(system)
-    if options.seed is not None and options.seed not in seeds:
-        known = ", ".join(map(str, seeds))
-        raise PhrasemtError("no such seed", where=f"--seed {options.seed}", expected=f"one of {known}")
     dataset = choose("dataset", options.dataset, list(study.datasets))
-    return ChosenTraining(study, dataset, system, seeds[0] if options.seed is None else options.seed)
+    chosen = []
+    for system in (chosen_system(study, name) for name in _listed(options.system)):
+        known = study.seeds_of(system)
+        for seed in _listed(options.seed):
+            if seed is not None and seed not in known:
+                expected = f"one of {', '.join(map(str, known))}"
+                raise PhrasemtError("no such seed", where=f"--seed {seed}", expected=expected)
+            chosen.append(ChosenTraining(study, dataset, system, known[0] if seed is None else seed))
+    return chosen
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def chosen_system(study: Study, wanted: str | None) -> str:

@@ -8,7 +8,7 @@ from phrasemt import __version__
 from phrasemt.decoding.ctranslate2_folder import write_ctranslate2_folder
 from phrasemt.report.model_card import model_card
 from phrasemt.verbs._arguments import Output, add_study_option
-from phrasemt.verbs._system import add_training, chosen_training
+from phrasemt.verbs._system import add_training, chosen_trainings
 from phrasemt.workflow.model_folder import write_model_folder
 
 
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Export. Raises PhrasemtError if the folder exists, or the system is not trained or not for CTranslate2."""
-    chosen = chosen_training(options)
+    (chosen,) = chosen_trainings(options)
     system = chosen.files()
     card = {"README.md": model_card(chosen.study, chosen.dataset, chosen.system, chosen.seed)}
     if options.format == "ctranslate2":

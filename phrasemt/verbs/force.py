@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> None:
     """Force the lines. Raises DataError for texts of different length, and without a line."""
     logging.getLogger("phrasemt").setLevel(logging.WARNING)
     sources, targets = read_columns(options.source, options.target)
-    system = system_files(options)
+    (system,) = system_files(options)
     with lease(1):
         translator = Translator(system, decoding=system.settings.decoding, cores=options.cores)
         sentences = list(translator.force(sources, targets, attention=options.attention is not None))

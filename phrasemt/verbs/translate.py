@@ -6,8 +6,9 @@ import argparse
 import contextlib
 import json
 import logging
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,17 +18,14 @@ from tqdm import tqdm
 
 from phrasemt.decoding.translator import Translation, Translator
 from phrasemt.errors import PhrasemtError, did_you_mean
-from phrasemt.files.continued import continued_output, write_all
-from phrasemt.files.digests import digest_file
 from phrasemt.files.incoming import blocks_of_lines
-from phrasemt.files.lines import count_lines, decode_lines
+from phrasemt.files.lines import count_lines, decode_lines, write_atomic
 from phrasemt.files.yaml import parse_yaml
 from phrasemt.machine.gpus import lease
 from phrasemt.study.schema import MOST_HYPOTHESES, Decoding
 from phrasemt.symbols import LONGEST_SENTENCE
 from phrasemt.verbs._arguments import Output, in_range
 from phrasemt.verbs._system import add_cores, add_system, system_files
-from phrasemt.workflow.trained_system import TrainedSystem
 
 log = logging.getLogger("phrasemt.translate")
 
@@ -35,23 +33,18 @@ log = logging.getLogger("phrasemt.translate")
 # that its batches are those of the study and its scores are the same to the last bit.
 _LINES = 4096
 _NAMED = 5  # lines that a message names
-# Settings of the search that have no effect here, and why.
-_OF_STUDIES = {
-    "length_penalties": "only a study has a dev set that chooses one; give length_penalty=NUMBER",
-    "ensemble": "a system is one model here",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Translate raw text, one sentence per line: one line out for each line in, in order. Lines without "
-        "text stay empty. A line is cut after 1,024 subwords, with a warning. With --output, the same command goes on "
-        "after an interruption."
+        "text stay empty. A line is cut after 1,024 subwords, with a warning. Several systems translate together "
+        "(ensemble): the probability of a word is the mean of their probabilities."
     )
     parser.add_argument(
         "file", nargs="?", type=Path, metavar="FILE", help="text to translate (default: standard input)"
     )
-    add_system(parser)
+    add_system(parser, several=True)
     parser.add_argument("--output", type=Output, metavar="FILE", help="where to write (default: standard output)")
     parser.add_argument("--json", action="store_true", help="write one JSON object per line")
     parser.add_argument(
@@ -73,20 +66,19 @@ def run(options: argparse.Namespace) -> None:
     logging.getLogger("phrasemt.batching").setLevel(logging.ERROR)  # `_warn_of_cut` names the lines
     with contextlib.ExitStack() as stack:
         text = stack.enter_context(_open(options.file))
-        system = system_files(options)
-        decoding = _decoding(system.settings.decoding, options)
-        blocks: Iterator[list[bytes]] = blocks_of_lines(text.fileno(), text.name, lines=_LINES)
-        add, first = _to_standard_output, 1
+        systems = system_files(options)
+        decoding = _decoding(systems[0].settings.decoding, options)
+        add: Callable[[bytes], object] = _to_standard_output
         if options.output is not None:
-            output = stack.enter_context(continued_output(options.output, _made_of(system, decoding, options)))
-            blocks, add, first = output.left(blocks), output.add, output.lines + 1
+            add = stack.enter_context(write_atomic(options.output)).write
         stack.enter_context(lease(1))
-        translator = Translator(system, decoding=decoding, cores=options.cores)
-        bar = stack.enter_context(_progress(text, first))
-        for block in blocks:
+        translator = Translator(*systems, decoding=decoding, cores=options.cores)
+        bar = stack.enter_context(_progress(text))
+        first = 1
+        for block in blocks_of_lines(text.fileno(), text.name, lines=_LINES):
             lines = list(decode_lines(block, text.name, first=first))
-            translations = translator.translate(lines, first=first - 1, on_progress=bar.update)
-            add(block, _written(translations, lines, first, options).encode("utf-8"))
+            translations = translator.translate(lines, on_progress=bar.update)
+            add(_written(translations, lines, first, options).encode("utf-8"))
             _warn_of_cut(translations, first)
             first += len(block)
 
@@ -95,11 +87,8 @@ def _setting(text: str) -> tuple[str, Any]:
     """Key and value of --decoding."""
     key, equals, value = text.partition("=")
     if not equals or key not in Decoding.model_fields:
-        near = did_you_mean(key, Decoding.model_fields)
-        keys = ", ".join(key for key in Decoding.model_fields if key not in _OF_STUDIES)
+        near, keys = did_you_mean(key, Decoding.model_fields), ", ".join(Decoding.model_fields)
         raise argparse.ArgumentTypeError(f"expected KEY=VALUE with a key of {keys}, found {text[:40]!r}{near}")
-    if key in _OF_STUDIES:
-        raise argparse.ArgumentTypeError(f"{key} has no effect: {_OF_STUDIES[key]}")
     try:
         return key, parse_yaml(value)
     except ValueError as error:
@@ -129,25 +118,17 @@ def _decoding(trained: Decoding, options: argparse.Namespace) -> Decoding:
         ) from None
 
 
-def _made_of(system: TrainedSystem, decoding: Decoding, options: argparse.Namespace) -> dict[str, Any]:
-    """What decides the output besides the text."""
-    return {
-        "settings": system.settings.model_dump(mode="json"),
-        "files": {role: digest_file(path) for role, path in system.files.items()},
-        "decoding": decoding.model_dump(mode="json"),
-        "form": {name: getattr(options, name) for name in ("json", "n_best")},
-    }
-
-
-def _progress(text: Any, first: int) -> tqdm[Any]:
+def _progress(text: Any) -> tqdm[Any]:
     """A bar on a terminal; none while somebody types the text."""
     path = Path(str(text.name))
     total = count_lines(path) if path.is_file() else None
-    return tqdm(total=total, initial=first - 1, unit="line", disable=True if text.isatty() else None, leave=False)
+    return tqdm(total=total, unit="line", disable=True if text.isatty() else None, leave=False)
 
 
-def _to_standard_output(lines: Sequence[bytes], output: bytes) -> None:
-    write_all(sys.stdout.fileno(), output)
+def _to_standard_output(output: bytes) -> None:
+    """Write without a buffer, so that an error is raised here and not when Python ends."""
+    while output:
+        output = output[os.write(sys.stdout.fileno(), output) :]
 
 
 def _written(translations: Sequence[Translation], lines: Sequence[str], first: int, options: argparse.Namespace) -> str:

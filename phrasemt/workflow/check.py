@@ -64,7 +64,7 @@ def warnings_of(study: Study) -> Iterator[str]:
     mirror = os.environ.get(MIRROR) or study.mirror
     if mirror and not Path(mirror).is_dir():
         yield f"{_named_by('mirror', MIRROR)}: no such folder: {mirror}; all corpora are downloaded"
-    for name in study.trained:
+    for name in study.models:
         warnings = _warnings_of_training(study.models[name].training)
         yield from (f"systems.{name}.training: {warning}" for warning in warnings)
     for name, dataset in study.datasets.items():

@@ -49,10 +49,8 @@ class Flow:
         self.models = list(study.models)
         self.outside = list(study.outside)
         self.phrase_based = list(study.phrase_based)
-        self.trained = study.trained
-        self.tuned = study.tuned
         self.translating = study.translating
-        self.translating_by_training = [name for name in study.trained if name in study.translating]
+        self.translating_by_training = [name for name in study.models if name in study.translating]
         self.challengers = [name for name in study.translating if name in study.baselines]
         self.language_models = study.language_models
         self.chunking = study.chunking
@@ -356,20 +354,6 @@ class Flow:
     def initial_weights(self, wildcards: Wildcards) -> list[str]:
         """The file of the user that a training starts from: no file for random weights."""
         return [str(path) for path in initial_weights(self.study.models[wildcards.system], wildcards.seed)]
-
-    @property
-    def weights(self) -> Files:
-        """The weights that translate for a row: its own, or those of the systems and seeds that it names."""
-
-        def members(job: Wildcards) -> list[Mapping[str, object]]:
-            return [{"system": one, "seed": seed} for one, seed in self.study.members_of(job.system, job.seed)]
-
-        return self.each(self.paths.weights, members)
-
-    @property
-    def length_penalties(self) -> Files:
-        """The scores that choose the length penalty of a system, if dev chooses it."""
-        return self.optional(self.paths.length_penalty_scores, lambda job: job.system in self.tuned)
 
     @property
     def truecaser(self) -> Files:

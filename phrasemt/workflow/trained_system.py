@@ -14,7 +14,6 @@ from typing import Self
 from phrasemt.artefacts.sidecar import Evidence
 from phrasemt.errors import MismatchError, PhrasemtError
 from phrasemt.fields import Language, Settings
-from phrasemt.scoring.length_penalties import chosen_decoding
 from phrasemt.study.architectures import ModelSettings
 from phrasemt.study.schema import Decoding, Study
 from phrasemt.study.tokenization import Tokenizer
@@ -76,19 +75,15 @@ class TrainedSystem:
     def of_study(cls, study: Study, dataset: str, system: str, seed: int) -> Self:
         """A system of a study that was trained here.
 
-        Raises PhrasemtError for a system that does not translate raw text, is an ensemble or is not trained yet,
+        Raises PhrasemtError for a system that does not translate raw text or is not trained yet,
         DamagedFileError for a file that is not the one that its stage wrote.
         """
         settings = SystemSettings.of_study(study, dataset, system)
         name = f"system {system} of study {study.study}"
         refuse_without_raw_text(settings, name)
-        (member, member_seed), *others = study.members_of(system, seed)
-        if others:
-            next_step = f"choose one of its systems ({', '.join(study.models[system].weights_of)})"
-            raise PhrasemtError(f"the {name} is an ensemble, which translates test sets only", next_step=next_step)
         paths = Paths.of(study, dataset)
         places = {
-            "weights": paths.weights.at(system=member, seed=member_seed),
+            "weights": paths.weights.at(system=system, seed=seed),
             "source_vocabulary": paths.vocabulary.at(language=settings.source_language),
             "target_vocabulary": paths.vocabulary.at(language=settings.target_language),
             "codes": paths.codes,
@@ -97,18 +92,12 @@ class TrainedSystem:
             "parser": paths.card.at(annotator=study.datasets[dataset].source_parser),
         }
         found = {role: Path(places[role]) for role in settings.roles}
-        if system in study.tuned:
-            found["length_penalties"] = Path(paths.length_penalty_scores.at(system=system, seed=seed))
         for path in found.values():
             if not path.is_file():
                 what = f"the {name} is not trained yet, or was trained elsewhere"
                 next_step = "run the study, or translate with an exported folder (--model)"
                 raise PhrasemtError(what, where=path, found="no such file", next_step=next_step)
             Evidence().check(path)
-        if system in study.tuned:
-            settings = settings.model_copy(
-                update={"decoding": chosen_decoding(settings.decoding, [found.pop("length_penalties")])}
-            )
         return cls(name, settings, found)
 
 

@@ -28,7 +28,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.batch import Source
 from phrasemt.batching.reader import SourceCollator
-from phrasemt.decoding.beam import beam_search
+from phrasemt.decoding import beam
+from phrasemt.decoding.beam import Allowed, beam_search
 from phrasemt.decoding.decode import in_precision
 from phrasemt.models.ctranslate2_export import export_ctranslate2
 from phrasemt.models.interface import TranslationModel, build_model
@@ -40,7 +41,7 @@ from phrasemt.study.architectures import (
     TransformerModel,
 )
 from phrasemt.study.schema import Decoding
-from phrasemt.symbols import SPECIAL_TOKENS
+from phrasemt.symbols import EOS, SPECIAL_TOKENS
 
 BEAM = 4
 POSITIONS = 2_000  # source positions of a batch, as a search on a CPU takes them
@@ -59,8 +60,20 @@ SYSTEMS: dict[str, tuple[Architecture, str, str]] = {
     "dl4mt": (Dl4mtModel(**RECURRENT, family="dl4mt"), "dl4mt", ""),
     "biscale": (BiscaleModel(**RECURRENT, family="biscale", chunk_hidden=512, chunk_embedding=512), "dl4mt", ""),
 }
-PRECISIONS = ("float32", "bfloat16", "int8")
+PRECISIONS = ("float32", "bfloat16")
 Sentences = list[NDArray[np.int32]]
+
+
+class NoEarlyEnd(Allowed):
+    """All outputs have the largest length."""
+
+    def restrict(self, log_probs_BKV: torch.Tensor, length: int) -> torch.Tensor:
+        if length < self.last_step:
+            log_probs_BKV[:, :, EOS] = -torch.inf
+        return super().restrict(log_probs_BKV, length)
+
+
+beam.Allowed = NoEarlyEnd  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
@@ -76,7 +89,7 @@ def batches_of(count: int, vocabulary: int) -> list[Batch]:
     batches = []
     for length in LENGTHS:
         most = POSITIONS // (length + 1)
-        limits = {"min_length": length, "max_length_factor": 0, "max_length_extra": length}
+        limits = {"max_length_factor": 0, "max_length_extra": length}
         for first in range(0, count, most):
             size = min(most, count - first)
             drawn = [rng.integers(len(SPECIAL_TOKENS), vocabulary, length).astype(np.int32) for _ in range(size)]
@@ -91,13 +104,13 @@ def ours(model: TranslationModel[Any, Any], settings: Architecture, batches: lis
         for batch in batches:
             source: Source = collate(batch.sentences, range(len(batch.sentences)))
             found = beam_search(model, source, batch.decoding)
-            assert {len(best[0].tokens) for best in found} == {batch.decoding.min_length}
+            assert {len(best[0].tokens) for best in found} == {batch.decoding.max_length_extra}
 
 
 def theirs(translator: Any, words: Vocabulary, batches: list[Batch]) -> None:
     """The same by CTranslate2, which cuts an output where we add `</s>`: its limit is one step higher."""
     for batch in batches:
-        limit = batch.decoding.min_length + 1
+        limit = batch.decoding.max_length_extra + 1
         translator.translate_batch(
             [words.tokens(sentence) for sentence in batch.sentences],
             beam_size=BEAM,

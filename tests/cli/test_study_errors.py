@@ -188,7 +188,7 @@ TRANSCRIPTS = {
         "ffn_width, dropout, attn_dropout, act_dropout, norm, embed_ln, softmax_bias, init, attention, rel_k, ngrams, "
         "ngram_score, encoder_layers, decoder_layers, tie, ngram_where\n"
         "  - systems.base.beam: unknown key; it belongs to systems.base.decoding; allowed: title, stands_for, preset, "
-        "model, init_from, weights_of, seeds, training, decoding\n",
+        "model, init_from, seeds, training, decoding\n",
     ),
     "values of another type": (
         RIGHT.replace(
@@ -224,11 +224,6 @@ TRANSCRIPTS = {
         "phrasemt check: error: study.yaml: 1 mistake in the study\n"
         "  - cannot be read as YAML: line 10, column 8, at '=': could not determine a constructor for the tag "
         "'tag:yaml.org,2002:value'\n",
-    ),
-    "the decoding of other weights": (
-        RIGHT + "  again: {weights_of: [base], decoding: 3}\n",
-        "phrasemt check: error: study.yaml: 1 mistake in the study\n"
-        "  - systems.again.decoding: found 3, expected a mapping of keys to values: beam search\n",
     ),
     "metrics that nobody can read": (
         RIGHT

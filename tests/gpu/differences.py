@@ -31,8 +31,8 @@ from phrasemt.training.trainer import Trainer
 # whole system rounds some ten times in a row. Roundings of the forward pass reach a gradient twice, and a search may
 # choose other words of nearly the same probability: both may differ eight times as much.
 TOLERANCES = {"float32": 1e-4, "bfloat16": 2**-6}
-FOUR_WORDS = {"min_length": 4, "max_length_factor": 0, "max_length_extra": 4}
-SEARCHES = {"greedy": Decoding(beam=1, **FOUR_WORDS), "beam": Decoding(beam=4, **FOUR_WORDS)}
+AT_MOST_FOUR_WORDS = {"max_length_factor": 0, "max_length_extra": 4}
+SEARCHES = {"greedy": Decoding(beam=1, **AT_MOST_FOUR_WORDS), "beam": Decoding(beam=4, **AT_MOST_FOUR_WORDS)}
 UPDATES = 5
 LOSS = "loss of a paper"
 

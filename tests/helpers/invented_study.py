@@ -36,10 +36,7 @@ def study_of(
         "lm": {"family": "language_model"},
         "lm2": {"family": "language_model", "attention": "ngrams"},
     }
-    rows = {
-        "together": {"weights_of": ["base"], "decoding": {"ensemble": list(seeds)}},
-        "once": {"model": models["mean"], "seeds": list(seeds[:1])},
-    }
+    rows = {"once": {"model": models["mean"], "seeds": list(seeds[:1])}}
     texts = [{"corpus": "multi30k", "part": "train"}]
     gold = [{"generated": "demo", "split": "train"}]
     known: dict[str, dict[str, object]] = {
@@ -102,7 +99,7 @@ class InventedStudy(InventedFiles):
                 self.score_perplexity(dataset, system, seed)
             for system, seed in self.runs_of(self.study.chunking):
                 self.score_chunks(dataset, system, seed)
-        for dataset, (system, seed) in itertools.product(self.study.datasets, self.runs_of(self.study.trained)):
+        for dataset, (system, seed) in itertools.product(self.study.datasets, self.runs_of(list(self.study.models))):
             self.train(dataset, system, seed)
             self.average(dataset, system, seed)
             if self.study.datasets[dataset].generator and system in self.study.translating:
@@ -189,15 +186,15 @@ class InventedStudy(InventedFiles):
         study = self.study
         trainings, language_models, chunking = (
             [(dataset, *run) for dataset in study.datasets for run in self.runs_of(names)]
-            for names in (study.trained, study.language_models, study.chunking)
+            for names in (list(study.models), study.language_models, study.chunking)
         )
         return {
             "scores": [self.score_path(name, *run) for name, run in itertools.product(study.datasets, self.translated)],
-            **{key: [] for key in ("metrics", "length_penalties")},
+            "metrics": [],
             "comparisons": [self.comparison_path(*run) for run in itertools.product(study.datasets, self.challengers)],
             "perplexities": [self.perplexity_path(*run) for run in language_models],
             "chunks": [self.chunk_score_path(*run) for run in chunking],
-            "contrasts": [self.contrasts_path("demo", *run) for run in self.translated if run[0] in study.trained],
+            "contrasts": [self.contrasts_path("demo", *run) for run in self.translated if run[0] in list(study.models)],
             "averages": [self.average_path(*run) for run in trainings],
             "splits": [self.splits_path(name) for name in study.datasets],
         }
@@ -216,7 +213,7 @@ class InventedStudy(InventedFiles):
     @property
     def report_inputs(self) -> dict[str, list[Path]]:
         datasets = self.study.datasets
-        runs = itertools.product(datasets, self.runs_of(self.study.trained))
+        runs = itertools.product(datasets, self.runs_of(list(self.study.models)))
         return {
             "records": [self.record_path(dataset, *run) for dataset, run in runs],
             "dropped": [

@@ -53,7 +53,6 @@ def average(tiny_data, folder, settings):
         **AverageCheckpoints.of_model(settings.model),
         **{"dataset": "tiny", "system": "base", "seed": settings.seed},
         last=training.average_best or training.average_last,
-        average=training.average,
         best_by=training.best_by,
         dev_bleu=settings.dev_bleu,
     )

@@ -69,8 +69,8 @@ systems:
     decoding: *decoding
 comparison: {samples: 10}
 """
-# The stages that the tiny study does not run: it has no corpora, contrast sets, model files, metrics, rows of other
-# programs, and length penalties to choose from.
+# The stages that the tiny study does not run: it has no corpora, contrast sets, model files, metrics, and rows
+# of other programs.
 _OTHER_STAGES = {
     "fetch_corpus",
     "extract_text",
@@ -81,7 +81,6 @@ _OTHER_STAGES = {
     "describe_annotator",
     "collect_trees",
     "import_translations",
-    "tune_length_penalty",
     "train_truecaser",
     "normalize_case",
     "train_lm",

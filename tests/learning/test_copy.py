@@ -39,7 +39,6 @@ def test_copying_is_learned(tiny_data, tmp_path):
             evaluate_every=400,
             checkpoint_every=400,
             label_smoothing=0.0,
-            average_decay=0.95,  # at this learning rate single updates may spike
         ),
         seed=seed,
         dev_bleu="13a",

@@ -85,12 +85,12 @@ CHANGES = {
     "systems.max.stands_for": (["xu2020/table-2/max"], {"make_table", "write_report"}),
     "systems.max.model": (
         {"family": "phrase_representation", "dropout": 0.2},
-        {"train_model", "average_checkpoints", "tune_length_penalty", "translate_examples"}
+        {"train_model", "average_checkpoints", "translate_examples"}
         | {"score_contrasts", "score_perplexity", "score_chunks", "analyse_attention"},
     ),
     "systems.max.training": ({"max_updates": 9}, {"train_model"}),
-    "systems.max.training.average": ("auto", {"train_model", "average_checkpoints"}),
-    "systems.max.decoding": ({"beam": 7}, {"tune_length_penalty", "translate_examples"}),
+    "systems.max.training.average_last": (3, {"train_model", "average_checkpoints"}),
+    "systems.max.decoding": ({"beam": 7}, {"translate_examples"}),
     "systems.other.form": ("tokens", {"import_translations"}),
     "systems.phrases.tuning": ({"runs": 5}, {"tune_moses"}),
     "systems.phrases.decoding": ({"stack": 5}, {"tune_moses", "translate_with_moses"}),

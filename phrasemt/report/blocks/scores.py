@@ -199,7 +199,6 @@ def _notes_on_rows(settings: MakeTable) -> Iterator[str]:
     """Yield notes on rows with one translation in place of one for each seed, by the reason."""
     for note, systems in (
         ("Translated by other programs, whose seeds are not ours", settings.outside),
-        ("One translation by an ensemble of several seeds", settings.ensembles),
         ("One translation, because nothing in it is drawn at random", settings.unseeded),
     ):
         if titles := [title for system, title in settings.translating if system in systems]:

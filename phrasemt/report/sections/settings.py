@@ -40,10 +40,7 @@ def systems_section(table: Table, trainings: Sequence[TrainingCurve], records: S
 
 
 def settings_of_systems(table: Table, records: Sequence[Path]) -> list[Setting]:
-    """Read the settings of all systems from the sidecars of each system's first training and first translation.
-
-    A row of the weights of others has no training.
-    """
+    """Read the settings of all systems from the sidecars of each system's first training and first translation."""
     scored = {row.system: row for block in table.blocks[::-1] if block.kind == "scores" for row in block.rows}
     settings: dict[str, dict[str, str]] = {}
     for system, _ in table.systems:

@@ -22,10 +22,10 @@ def settings_of(beam, *, extra=6, alpha=0.6, n_best=None, **options):
     return Decoding(beam=beam, length_penalty=alpha, **sizes, **options)
 
 
-def plain_beam(model, word, settings, prefix=()):
+def plain_beam(model, word, settings):
     """Beam search for one sentence, one hypothesis at a time."""
     live, done = [((), 0.0)], []
-    limit = max(settings.max_length_extra, len(prefix))
+    limit = settings.max_length_extra
 
     def score_of(hypothesis):
         return hypothesis[1] / length_penalty(len(hypothesis[0]), settings)
@@ -37,48 +37,29 @@ def plain_beam(model, word, settings, prefix=()):
             for token in range(V):
                 if token in (0, BOS) or (position == limit and token != EOS):
                     continue
-                if position < len(prefix):
-                    if token != prefix[position]:
-                        continue
-                elif position < settings.min_length and token == EOS:
-                    continue
                 candidates.append(((*tokens, token), score + float(row[token])))
         candidates.sort(key=lambda candidate: -candidate[1])
         done += [candidate for candidate in candidates[: settings.beam] if candidate[0][-1] == EOS]
         live = [candidate for candidate in candidates if candidate[0][-1] != EOS][: settings.beam]
         if not live:
             break
-        if settings.stopping == "fairseq":
-            if len(done) >= settings.beam:
-                done = done[: settings.beam]
-                break
-        elif len(done) >= settings.n_best:
-            worst = sorted(map(score_of, done))[-settings.n_best]
-            if worst >= live[0][1] / length_penalty(limit + 1, settings):
-                break
-    if settings.stopping == "fairseq":
-        done = done[: settings.beam]
-    finished = [(hypothesis[0][:-1], hypothesis[1], score_of(hypothesis)) for hypothesis in done]
+        if len(done) >= settings.beam:
+            break
+    finished = [(hypothesis[0][:-1], hypothesis[1], score_of(hypothesis)) for hypothesis in done[: settings.beam]]
     return sorted(finished, key=lambda hypothesis: -hypothesis[2])[: settings.n_best]
 
 
-OPTIONS = {
-    "": {},
-    "min_length": {"min_length": 3},
-    "admissible": {"stopping": "admissible"},
-    "admissible, one best": {"stopping": "admissible", "n_best": 1, "alpha": 1.0, "min_length": 2},
-}
+OPTIONS = {"": {}, "one best": {"n_best": 1, "alpha": 1.0}}
 
 
-@pytest.mark.parametrize("prefix", [(), (4,), (5, 3)], ids=["no prefix", "prefix", "long prefix"])
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("beam", [1, 2, 3, 5])
 @pytest.mark.parametrize("seed", range(3))
-def test_equals_a_plain_loop(beam, seed, options, prefix):
+def test_equals_a_plain_loop(beam, seed, options):
     model, settings = TableModel(seed), settings_of(beam, **options)
-    results = beam_search(model, source_of(range(4, 24)), settings, [prefix] * 20)
+    results = beam_search(model, source_of(range(4, 24)), settings)
     for word, found in zip(range(4, 24), results, strict=True):
-        expected = plain_beam(model, word, settings, prefix)
+        expected = plain_beam(model, word, settings)
         assert [hypothesis.tokens for hypothesis in found] == [tokens for tokens, _, _ in expected]
         # float32 sums of at most seven terms in another order
         assert [hypothesis.log_prob for hypothesis in found] == pytest.approx([e[1] for e in expected], abs=1e-5)
@@ -99,20 +80,15 @@ def test_beam_1_is_greedy_search():
         assert best.tokens == tuple(tokens)
 
 
-@pytest.mark.parametrize("prefix", [(), (5,)], ids=["no prefix", "prefix"])
-@pytest.mark.parametrize("stopping", ["fairseq", "admissible"])
-@pytest.mark.parametrize("min_length", [0, 2])
-def test_a_beam_wide_enough_for_all_sentences_finds_the_best_one(stopping, min_length, prefix):
+def test_a_beam_wide_enough_for_all_sentences_finds_the_best_one():
     model = TableModel(1)
-    settings = settings_of(200, extra=3, n_best=1, stopping=stopping, min_length=min_length)
+    settings = settings_of(200, extra=3, n_best=1)
     words = [token for token in range(V) if token not in (0, BOS, EOS)]
-    results = beam_search(model, source_of(range(4, 8)), settings, [prefix] * 4)
+    results = beam_search(model, source_of(range(4, 8)), settings)
     for word, (best,) in zip(range(4, 8), results, strict=True):
         scores = {}
-        for length in range(min_length, 4):
+        for length in range(4):
             for tokens in itertools.product(words, repeat=length):
-                if tokens[: len(prefix)] != prefix:
-                    continue
                 path = [BOS, *tokens, EOS]
                 log_prob = sum(float(model.table[word, i, a, b]) for i, (a, b) in enumerate(itertools.pairwise(path)))
                 scores[tokens] = log_prob / ((5 + length + 1) / 6) ** 0.6
@@ -124,29 +100,6 @@ def test_a_translation_does_not_depend_on_the_other_sentences():
     together = beam_search(model, source_of(range(4, 40)), settings)
     for word, found in zip(range(4, 40), together, strict=True):
         assert beam_search(model, source_of([word]), settings) == [found]
-
-
-def test_each_sentence_has_its_own_prefix():
-    model, settings = TableModel(3), settings_of(3)
-    prefixes = [(), (4, 5), (3,), (5, 5, 5)]
-    together = beam_search(model, source_of(range(4, 8)), settings, prefixes)
-    for word, prefix, found in zip(range(4, 8), prefixes, together, strict=True):
-        assert all(hypothesis.tokens[: len(prefix)] == prefix for hypothesis in found)
-        assert beam_search(model, source_of([word]), settings, [prefix]) == [found]
-
-
-def test_an_admissible_search_never_returns_a_worse_score_than_fairseq_stopping_on_the_same_beam():
-    model = TableModel(4, end=-1.0)
-    for fairseq, admissible in zip(
-        *(
-            beam_search(
-                model, source_of(range(4, 40)), settings_of(3, alpha=1.5, extra=12, n_best=1, stopping=stopping)
-            )
-            for stopping in ("fairseq", "admissible")
-        ),
-        strict=True,
-    ):
-        assert admissible[0].score >= fairseq[0].score - 1e-6
 
 
 @given(

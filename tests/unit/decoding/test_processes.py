@@ -16,7 +16,7 @@ from phrasemt.decoding.decode import translate_split
 from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import build_model
 from phrasemt.study.architectures import TransformerModel
-from phrasemt.study.schema import Decoding, Sampling
+from phrasemt.study.schema import Decoding
 
 SETTINGS = TransformerModel(encoder_layers=1, decoder_layers=1, width=32, heads=4, ffn_width=48)
 
@@ -46,15 +46,8 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize(
-    "decoding",
-    [
-        Decoding(beam=3, n_best=3, max_length_extra=10),
-        Decoding(n_best=2, sampling=Sampling(seed=3), max_length_extra=5),
-    ],
-    ids=["beam", "sampling"],
-)
-def test_the_number_of_processes_changes_no_bit(model, reader, decoding):
+def test_the_number_of_processes_changes_no_bit(model, reader):
+    decoding = Decoding(beam=3, n_best=3, max_length_extra=10)
     alone, seen = translate_split(model, reader, decoding), []
     shared = translate_split(model, reader, decoding, processes=3, on_progress=seen.append)
     assert shared == alone

@@ -23,7 +23,7 @@ from phrasemt.errors import DataError, MismatchError
 from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, save_tensors, weights_of
-from phrasemt.stages.decoding import AnalyseAttention, Member, ScoreContrasts, TranslateExamples
+from phrasemt.stages.decoding import AnalyseAttention, ScoreContrasts, TranslateExamples
 from phrasemt.stages.subwords import BuildVocabulary, LearnSubwords, PackExamples
 from phrasemt.study.architectures import PhraseRepresentationModel, TransformerModel
 from phrasemt.study.schema import Decoding
@@ -153,7 +153,7 @@ def _settings_of(model):
     reads = model.model_inputs
     return TranslateExamples(
         model=model,
-        members=[Member(model=model, trained=model.trained_part)],
+        trained=model.trained_part,
         reads=reads,
         decoding=DECODING,
         target_tokenizer=Tokenizer.for_language("de"),
@@ -164,8 +164,8 @@ def test_the_stage_writes_every_pair_in_order(model, reader, settings, words, we
     outputs = {name: tmp_path / name for name in ("translations", "tokens", "text")}
     stage_settings = _settings_of(settings)
     inputs = {name: getattr(tiny_data, name) for name in ("source_vocabulary", "target_vocabulary")}
-    paths = {**inputs, **outputs, "phrases": [], "length_penalties": []}
-    translate_examples(settings=stage_settings, cores=1, weights=[weights], examples=tiny_data.dev, **paths)
+    paths = {**inputs, **outputs, "phrases": []}
+    translate_examples(settings=stage_settings, cores=1, weights=weights, examples=tiny_data.dev, **paths)
     lines = [json.loads(line) for line in read_lines(outputs["translations"])]
     assert [line["row"] for line in lines] == list(range(len(reader.examples)))
     expected = translate_split(model, reader, DECODING)
@@ -181,12 +181,11 @@ def test_weights_of_another_study_are_refused(weights, tiny_data, settings, tmp_
         translate_examples(
             settings=_settings_of(other),
             cores=1,
-            weights=[weights],
+            weights=weights,
             examples=tiny_data.dev,
             source_vocabulary=tiny_data.source_vocabulary,
             target_vocabulary=tiny_data.target_vocabulary,
             phrases=[],
-            length_penalties=[],
             **{name: tmp_path / name for name in ("translations", "tokens", "text")},
         )
 

@@ -20,7 +20,7 @@ from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, save_tensors, weights_of
 from phrasemt.stages.corpus import CleanPairs
-from phrasemt.stages.decoding import Member, TranslateExamples
+from phrasemt.stages.decoding import TranslateExamples
 from phrasemt.stages.subwords import ApplySubwords, BuildVocabulary, LearnSubwords, PackExamples, TokenizeText
 from phrasemt.stages.syntax import CollectSentences, ExtractPhrases, ParseSentences
 from phrasemt.study.architectures import (
@@ -186,17 +186,16 @@ class Texts:
         translate_examples(
             settings=TranslateExamples(
                 model=model,
-                members=[Member(model=model, trained=model.trained_part)],
+                trained=model.trained_part,
                 reads=model.model_inputs,
                 decoding=DECODING,
                 target_tokenizer=self.tokenizers["target"],
             ),
             cores=1,
-            weights=[self.folder / "weights.safetensors"],
+            weights=self.folder / "weights.safetensors",
             examples=self.examples,
             **self.vocabularies,
             phrases=self.phrases(model.source_phrases),
-            length_penalties=[],
             **outputs,
         )
         return list(read_lines(outputs["text"])), [json.loads(line) for line in read_lines(outputs["translations"])]
@@ -221,20 +220,6 @@ def test_raw_text_is_translated_as_in_the_study(model, texts):
     assert [lines[number] for number in blank] == [""] * len(blank)
     assert [one.cut for one in found] == [len(line) > 5_000 for line in texts.lines]
     assert len(set(lines)) > 5, "the sentences have different translations"
-
-
-def test_draws_of_a_text_in_blocks_are_those_of_the_whole_text(texts):
-    """`phrasemt translate` reads blocks of lines; a draw depends on the number of its line in the whole text."""
-    values = DECODING.model_dump(exclude={"beam", "n_best"}) | {"sampling": {"seed": 3}}
-    translator = Translator(texts.system(FAMILIES["transformer"]), decoding=Decoding(**values), cores=1)
-    lines = texts.lines[:6] * 2
-    together = [one.candidates[0].subwords for one in translator.translate(lines)]
-    assert [
-        one.candidates[0].subwords
-        for first in (0, 6)
-        for one in translator.translate(lines[first : first + 6], first=first)
-    ] == together
-    assert together[:6] != together[6:]
 
 
 @pytest.fixture

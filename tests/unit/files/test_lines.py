@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from phrasemt.files.continued import continued_output
 
 from phrasemt.corpus.contrastive_pairs import read_contrastive_pairs
 from phrasemt.errors import DataError, PhrasemtError
-from phrasemt.files.continued import continued_output
 from phrasemt.files.lines import (
     LONGEST_LINE,
     bounded_lines,

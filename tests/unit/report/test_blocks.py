@@ -61,21 +61,6 @@ def test_every_score_has_a_tested_difference_for_the_scorecard(tmp_path: Path, m
     assert shown == ["bleu_tok_difference", "bleu_detok_difference"]
 
 
-def test_an_ensemble_of_seeds_is_a_row_with_one_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    study = built(tmp_path, "base", "together", "max")
-    monkeypatch.chdir(tmp_path)
-    table, page = table_and_page(study)
-    rows = {block.kind: {row.system: row for row in block.rows} for block in table.blocks}
-    assert list(rows["scores"]) == ["base", "together", "max"]
-    assert list(rows["averages"]) == list(rows["contrasts"]) == ["base", "max"]
-    score = rows["scores"]["together"].cells["bleu_tok"]
-    assert (list(score.by_seed or {}), score.deviation) == ([1], None)
-    assert list(rows["scores"]["base"].cells["bleu_tok"].by_seed or {}) == [1, 2]
-    assert rows["scores"]["together"].cells["bleu_tok_difference"].p_values is not None
-    assert "One translation by an ensemble of several seeds: together." in table.blocks[0].notes
-    assert "decoding.ensemble" in page.replace("<wbr>", "")
-
-
 def test_a_system_with_fewer_seeds_has_means_of_its_own_trainings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

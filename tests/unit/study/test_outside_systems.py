@@ -62,7 +62,6 @@ def test_each_test_set_has_its_file(tmp_path: Path) -> None:
         ({"translations": "x", "beam": 4}, ("t",), "other.beam: unknown key; allowed: title, stands_for, translations"),
         ({"translations": "x", "model": {}}, ("t",), "other.model: unknown key"),
         ({"translations": "x", "title": "base"}, ("t",), "systems.other and systems.base have the same title"),
-        ({"weights_of": ["other"]}, ("t",), "allowed: systems that are trained (base)"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, other: dict[str, object], test_sets: tuple[str, ...], message: str) -> None:

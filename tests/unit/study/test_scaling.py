@@ -54,7 +54,7 @@ def test_a_rehearsal_has_the_work_of_its_study_and_little_of_it(path: Path) -> N
         assert system.decoding.beam == whole.decoding.beam
         same = ("tokens_per_update", "sentences_per_update", "max_length", "precision", "optimizer")
         assert all(getattr(system.training, key) == getattr(whole.training, key) for key in same)
-        assert whole.weights_of or system.training.max_updates == system.training.evaluate_every <= 60
+        assert system.training.max_updates == system.training.evaluate_every <= 60
     for name, dataset in little.datasets.items():
         whole_data = study.datasets[name]
         assert dataset.texts_of_split("train") == whole_data.texts_of_split("train")
@@ -84,15 +84,10 @@ def test_two_decoder_layers_stay_two() -> None:
     assert micro.systems["zh-dl4mt-2"].model.decoder_layers == 2
 
 
-def test_rows_without_a_training_and_initial_weights(tmp_path: Path) -> None:
+def test_initial_weights_have_another_size(tmp_path: Path) -> None:
     study = tmp_path / "study.yaml"
-    study.write_text(
-        XU.read_text() + "    init_from: models/exported\n" + "  both: {weights_of: [base, big], decoding: {beam: 8}}\n"
-    )
-    micro = at_size(study, "micro")
-    assert micro.systems["big-pr"].init_from is None
-    assert micro.systems["both"].weights_of == ["base", "big"]
-    assert micro.systems["both"].decoding.beam == 8
+    study.write_text(XU.read_text() + "    init_from: models/exported\n")
+    assert at_size(study, "micro").systems["big-pr"].init_from is None
 
 
 def test_small_keeps_the_language_pair_and_the_annotators() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
-from pydantic import ValidationError
 from trainings import SMALL, average, run, settings_of
 
 from phrasemt.artefacts.columns import Examples
@@ -16,7 +14,6 @@ from phrasemt.errors import MismatchError
 from phrasemt.files.lines import read_lines
 from phrasemt.models.weights import load_model, load_tensors
 from phrasemt.study.architectures import TransformerModel
-from phrasemt.study.training import Training
 from phrasemt.training.evaluator import Evaluator
 
 
@@ -80,30 +77,6 @@ def test_an_average_that_is_worse_than_the_last_update_is_named(tiny_data, tmp_p
     assert "the average is worse on dev than the last update. Next: lower average_last" in caplog.text
 
 
-def test_auto_takes_the_window_with_the_best_dev_score(tiny_data, tmp_path):
-    settings = settings_of(**STEEP)
-    run(tiny_data, tmp_path, settings)
-    by_window = {}
-    for window in range(1, 7):
-        training = settings.training.model_copy(update={"average_last": window})
-        by_window[window] = average(tiny_data, tmp_path, settings.model_copy(update={"training": training}))
-        by_window[window] = (by_window[window][0], load_tensors(by_window[window][1])[0])
-    best = min(by_window, key=lambda window: by_window[window][0]["dev_perplexity"])
-    assert best < 6
-
-    automatic = settings.model_copy(update={"training": settings.training.model_copy(update={"average": "auto"})})
-    scores, weights = average(tiny_data, tmp_path, automatic)
-    assert [candidate["updates"] for candidate in scores["candidates"]] == [
-        one["updates"] for one, _ in by_window.values()
-    ]
-    for candidate, (one, _) in zip(scores["candidates"], by_window.values(), strict=True):
-        assert candidate["dev_perplexity"] == one["dev_perplexity"]
-    assert scores["updates"] == by_window[best][0]["updates"]
-    assert not scores["worse_than_last"]
-    found = load_tensors(weights)[0]
-    assert all(torch.equal(tensor, by_window[best][1][name]) for name, tensor in found.items())
-
-
 def test_the_best_checkpoint_keeps_the_score_that_chose_it(tiny_data, tmp_path, monkeypatch):
     scores = iter([5.0, 7.0, 6.0])
     with monkeypatch.context() as patched:
@@ -118,8 +91,3 @@ def test_the_best_checkpoint_keeps_the_score_that_chose_it(tiny_data, tmp_path, 
         run(tiny_data, tmp_path, settings)
     found, _ = average(tiny_data, tmp_path, settings)
     assert (found["updates"], found["dev_bleu"], found["last"]["dev_bleu"]) == ([8], 7.0, 6.0)
-
-
-def test_dev_chooses_a_window_of_the_last_checkpoints_only():
-    with pytest.raises(ValidationError, match="give average_last, not average_best"):
-        Training(average="auto", average_best=2)

@@ -43,10 +43,6 @@ CONTINUED = {
     ),
     "the mean of fewer checkpoints": ({"average_last": 3}, {"average_last": 1}),
     "fewer evaluations": ({"evaluate_every": 2}, {"evaluate_every": 6}),
-    "more updates of an exponential average": (
-        {"max_updates": 10, "average_decay": 0.5},
-        {"max_updates": 16, "average_decay": 0.5},
-    ),
     "more updates and the best checkpoints": (
         {"max_updates": 8, "average_best": 2, "best_by": "perplexity"},
         {"max_updates": 16, "average_best": 2, "best_by": "perplexity"},
@@ -214,8 +210,6 @@ OTHER_VALUES = {
     "checkpoint_every": 2,
     "average_last": 3,
     "average_best": 1,
-    "average": "auto",
-    "average_decay": 0.5,
     "best_by": "perplexity",
     "early_stopping": 50,
 }

@@ -53,7 +53,6 @@ def test_bfloat16_needs_units(cpu_with, features, usable):
     cpu_with(*features)
     assert usable_precision("bfloat16", CPU) == usable
     assert usable_precision("float32", CPU) == "float32"
-    assert usable_precision("int8", CPU) == "int8"
 
 
 @pytest.mark.parametrize(("units", "usable"), [(True, "bfloat16"), (False, "float32")])

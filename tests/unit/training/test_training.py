@@ -437,27 +437,6 @@ def test_running_out_of_memory_halves_the_micro_batches(tiny_data, monkeypatch):
         trainer.update(2, np.arange(50))
 
 
-def test_the_exponential_average_is_saved_and_evaluated(tiny_data, tmp_path, monkeypatch):
-    """Against the definition, from the weights after each update of another run with the same seed."""
-    steps = settings_of(max_updates=6, checkpoint_every=1, evaluate_every=6, average_last=6)
-    words = Vocabulary.read(tiny_data.source_vocabulary)
-    torch.manual_seed(1)
-    start = build_model(steps.model, source_vocabulary=len(words), target_vocabulary=len(words))
-    _, weights, _ = run(tiny_data, tmp_path / "steps", steps)
-    averaged = settings_of(max_updates=6, checkpoint_every=2, evaluate_every=3, average_last=1, average_decay=0.4)
-    killed(tiny_data, tmp_path / "averaged", averaged, monkeypatch, update=5)
-    record, (kept,), _ = run(tiny_data, tmp_path / "averaged", averaged)
-    for name, parameter in start.named_parameters():
-        expected = parameter.detach().double()
-        for update, weight in enumerate(weights, start=1):
-            decay = min(0.4, (1 + update) / (10 + update))
-            expected = decay * expected + (1 - decay) * weight[name].double()
-        torch.testing.assert_close(kept[name].double(), expected, rtol=0, atol=1e-6)
-    # The last evaluation is that of the average, not of the last weights.
-    last = run(tiny_data, tmp_path / "steps", steps)[0]["evaluations"][-1]
-    assert record["evaluations"][-1]["dev_perplexity"] != last["dev_perplexity"]
-
-
 def test_the_best_checkpoints_are_kept(tiny_data, tmp_path, monkeypatch):
     scores = iter([5.0, 7.0, 6.0, 9.0, 8.0, 1.0])
     monkeypatch.setattr(Evaluator, "__call__", lambda self, model, update: evaluation(update, next(scores), 2.0))
