@@ -28,7 +28,7 @@ def test_a_dry_run_on_slurm_plans_every_training(path: Path, repository: Path, t
     done = workplace.snakemake("--dry-run", "--quiet", "host")
     assert done.returncode == 0, done.stderr[-5000:]
     study = load_study(path)
-    trainings = len(study.trained) * len(study.seeds) * len(study.datasets)
+    trainings = len(study.models) * len(study.seeds) * len(study.datasets)
     jobs = f"train_model +{trainings}" if trainings else "tune_moses +1"
     assert re.search(rf"^{jobs}$", done.stdout + done.stderr, re.MULTILINE)
     assert not (tmp_path / "results").exists()

@@ -265,26 +265,20 @@ def test_given_subwords_are_checked(tmp_path):
         )
 
 
-def test_an_interrupted_translation_of_a_file_goes_on_where_it_was(exported, tmp_path, monkeypatch, capfd):
-    """The interruption is a line that is not UTF-8, which is mended then. Blocks of two lines, so some are done."""
+def test_an_interrupted_translation_leaves_no_file(exported, tmp_path, monkeypatch, capfd):
+    """The interruption is a line that is not UTF-8, which is corrected then. Blocks of two lines, so some are done."""
     monkeypatch.setattr("phrasemt.verbs.translate._LINES", 2)
     lines = [b"the old dog", b"", b"an older cat", b"a\x00b", b"dog", b"the cat", b"old"]
-    text, output = tmp_path / "text", tmp_path / "out"
-    command = ["translate", str(text), "--model", str(exported), "--decoding", "max_length_extra=3", "--output"]
-    text.write_bytes(b"\n".join(lines))
-    assert main([*command, str(tmp_path / "whole")]) == 0
+    (tmp_path / "texts").mkdir()
+    text, output = tmp_path / "text", tmp_path / "texts" / "out"
+    command = ["translate", str(text), "--model", str(exported), "--decoding", "max_length_extra=3"]
     text.write_bytes(b"\n".join([*lines[:4], b"\xff", *lines[5:]]))
-    assert main([*command, str(output)]) == 2
+    assert main([*command, "--output", str(output)]) == 2
     assert "text, line 5, byte 1: not UTF-8" in capfd.readouterr().err
-    part = (tmp_path / "out.part").read_bytes()
-    assert part.count(b"\n") == 4
-    assert not output.exists()
+    assert not [*output.parent.iterdir()]
     text.write_bytes(b"\n".join(lines))
-    assert main([*command, str(output), "--decoding", "beam=1"]) == 2
-    assert "an unfinished output of another model or of other settings is here" in capfd.readouterr().err
-    assert (tmp_path / "out.part").read_bytes() == part
-    assert main([*command, str(output)]) == 0
-    assert output.read_bytes() == (tmp_path / "whole").read_bytes()
+    assert main([*command, "--output", str(output)]) == 0
+    assert main([*command, "--model", str(exported), "--output", str(tmp_path / "together")]) == 0
+    assert output.read_bytes() == (tmp_path / "together").read_bytes()
     assert output.read_bytes().count(b"\n") == len(lines)
-    assert not [*tmp_path.glob("out.part*")]
     assert capfd.readouterr().err == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -220,6 +221,21 @@ def test_raw_text_is_translated_as_in_the_study(model, texts):
     assert [lines[number] for number in blank] == [""] * len(blank)
     assert [one.cut for one in found] == [len(line) > 5_000 for line in texts.lines]
     assert len(set(lines)) > 5, "the sentences have different translations"
+
+
+def test_systems_translate_together(texts, tmp_path):
+    """A system beside itself has its own probabilities; one that reads other phrases is refused."""
+    system = texts.system(FAMILIES["phrases of a parser"])
+    alone = Translator(system, decoding=DECODING, cores=1).translate(texts.lines)
+    together = Translator(system, system, decoding=DECODING, cores=1).translate(texts.lines)
+    assert [one.candidates[0].text for one in together] == [one.candidates[0].text for one in alone]
+    for one, other in zip(together, alone, strict=True):  # float32
+        assert one.candidates[0].score == pytest.approx(other.candidates[0].score, abs=1e-5)
+    phrases = system.settings.model.phrase.model_copy(update={"mode": "right"})
+    model = system.settings.model.model_copy(update={"phrase": phrases})
+    other = replace(system, settings=system.settings.model_copy(update={"model": model}))
+    with pytest.raises(MismatchError, match="these systems are no ensemble: they read different phrases of a source"):
+        Translator(system, other, decoding=DECODING, cores=1)
 
 
 @pytest.fixture

@@ -33,8 +33,8 @@ def study_file(folder: Path, other: dict[str, object], *datasets: str, test_sets
 def test_a_row_of_another_program_translates_and_is_not_trained(tmp_path: Path) -> None:
     study = load_study(study_file(tmp_path, {"translations": "other.de", "form": "tokens"}))
     flow = Flow(study)
-    assert (study.trained, study.translating) == (["base"], ["base", "other"])
-    assert flow.every(flow.paths.training_record, systems=flow.trained) == [
+    assert (list(study.models), study.translating) == (["base"], ["base", "other"])
+    assert flow.every(flow.paths.training_record, systems=flow.models) == [
         f"results/rows/a.en-de/models/base/{seed}/training.json" for seed in (3, 1)
     ]
     assert flow.every(flow.paths.system_scores, systems=["other"]) == ["results/rows/a.en-de/scores/other/3.json"]
