@@ -119,8 +119,8 @@ class Output(PosixPath):
 def refuse_inputs(options: argparse.Namespace) -> None:
     """Raise PhrasemtError if a file that a command would write is there and must not be replaced.
 
-    It must not when the command reads it, under whatever name or link; and no verb replaces a file that a stage wrote,
-    or that the study of its command line names.
+    It must not when the command reads it, under whatever name or link. Only stages replace files that a stage wrote, or
+    that the study of the command line names.
     """
     values = [one for value in vars(options).values() for one in (value if isinstance(value, list) else [value])]
     outputs = [path for path in values if isinstance(path, Output) and path.is_file()]

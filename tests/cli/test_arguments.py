@@ -127,7 +127,6 @@ OUTPUTS = [
     "scale study.yaml micro --output study.yaml",
     "capsule study.yaml --output study.yaml",
     "capsule study.yaml --output data/train.en",
-    "store export abc model/weights.safetensors --cache model",
     f"{STAGE} --source-vocabulary in.en --target-vocabulary new.tsv",
     f"{STAGE} --source-vocabulary new.tsv --target-vocabulary new.tsv --log in.en",
 ]
