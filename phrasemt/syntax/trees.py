@@ -16,7 +16,6 @@ from pathlib import Path
 
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.files.lines import read_lines
-from phrasemt.syntax.chunks.conll import measures
 
 _TOP = ("", "ROOT", "TOP")
 _EMPTY = "-NONE-"
@@ -258,3 +257,15 @@ def brackets(tree: Tree, kept: Sequence[bool]) -> Counter[Bracket]:
     if leaf != len(kept):
         raise ValueError(f"the trees have {leaf} and {len(kept)} tokens")
     return found
+
+
+def measures(gold: int, predicted: int, correct: int) -> dict[str, float]:
+    """Precision, recall, F1 and counts. As in conlleval, a measure with denominator 0 is 0."""
+    return {
+        "precision": correct / predicted if predicted else 0.0,
+        "recall": correct / gold if gold else 0.0,
+        "f1": 2 * correct / (gold + predicted) if correct else 0.0,
+        "gold": gold,
+        "predicted": predicted,
+        "correct": correct,
+    }

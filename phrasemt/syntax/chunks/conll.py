@@ -14,6 +14,7 @@ from typing import Any
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines
 from phrasemt.symbols import CHUNK_TYPES
+from phrasemt.syntax.trees import measures
 
 TAGS = frozenset(["O", *(f"{position}-{type_}" for position in "BI" for type_ in CHUNK_TYPES)])
 
@@ -105,18 +106,6 @@ def chunk_scores(gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str
     for reference, judged in zip(gold, predicted, strict=True):
         scores.add(reference, judged)
     return scores
-
-
-def measures(gold: int, predicted: int, correct: int) -> dict[str, float]:
-    """Precision, recall, F1 and counts. As in conlleval, a measure with denominator 0 is 0."""
-    return {
-        "precision": correct / predicted if predicted else 0.0,
-        "recall": correct / gold if gold else 0.0,
-        "f1": 2 * correct / (gold + predicted) if correct else 0.0,
-        "gold": gold,
-        "predicted": predicted,
-        "correct": correct,
-    }
 
 
 def _unreadable(path: Path, line: int, expected: str, found: str) -> DataError:
