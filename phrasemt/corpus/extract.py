@@ -3,6 +3,13 @@
 The stage reads an archive as a stream, once and from front to back, even if it has gigabytes and the side is spread
 over many members. It checks that lines are UTF-8, adds a missing "\\n" at the end, and keeps lines unchanged otherwise.
 The number of lines must equal the registered number, so that a wrong member or a cut-off archive is noticed.
+
+A Bible in the format of the SWORD project (driver zText) is compressed texts with two indexes. A testament (`ot`, `nt`)
+is three files. `.bzz` holds blocks compressed by zlib, one for each book. `.bzs` has 12 bytes for each block: its
+offset in `.bzz`, its size there and its size unpacked. `.bzv` has 10 bytes for each entry: the number of its block, its
+offset in the unpacked block and its length in bytes. Numbers are little-endian. Entries follow the versification of the
+module, with an empty entry for each title, so entry i of two modules with one versification is the same verse. (SWORD's
+sources describe the format, src/modules/common/zverse.cpp.)
 """
 
 from __future__ import annotations
@@ -13,21 +20,20 @@ import gzip
 import html
 import logging
 import re
+import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, cast
 
 from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.corpus import OriginalFile, RegisteredText
-from phrasemt.corpus.selection import Row, select_rows
-from phrasemt.corpus.sword import read_verses, sword_files
 from phrasemt.errors import DataError
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import bounded_lines, decode_lines, write_lines
-from phrasemt.registry.corpora import CorpusPart, CorpusSide
+from phrasemt.registry.corpora import CorpusPart, CorpusSide, RowSelection
 from phrasemt.stages.corpus import ExtractText
 
 log = logging.getLogger("phrasemt.corpus.extract")
@@ -168,10 +174,10 @@ def _of_zip(path: Path, wanted: dict[str, None]) -> Iterator[tuple[IO[bytes], st
 def _verses(path: Path, folder: str) -> Iterator[bytes]:
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
-        for member in sword_files(folder):
+        for member in _sword_files(folder):
             if member not in names:
                 raise _no_member(path, member, names)
-        yield from read_verses(archive, folder)
+        yield from _read_verses(archive, folder)
 
 
 def _of_tar(path: Path, wanted: dict[str, None]) -> Iterator[tuple[IO[bytes], str]]:
@@ -196,4 +202,73 @@ def _no_member(path: Path, member: str, names: list[str]) -> DataError:
         expected=member,
         found=f"{len(names)} members, nearest: {', '.join(near) or 'none'}",
         next_step="fetch the file again, or correct the member in the registry entry",
+    )
+
+
+_TESTAMENTS = ("ot", "nt")
+_BLOCK, _ENTRY = struct.Struct("<III"), struct.Struct("<IIH")
+_NOTE_OR_TAG = re.compile(rb"<note.*?</note>|<[^>]*>", re.DOTALL)
+
+
+def _sword_files(folder: str) -> list[str]:
+    """Names of the archive members that `_read_verses` reads."""
+    return [f"{folder}/{testament}.{kind}" for testament in _TESTAMENTS for kind in ("bzs", "bzv", "bzz")]
+
+
+def _read_verses(archive: zipfile.ZipFile, folder: str) -> Iterator[bytes]:
+    """Yield the entries of the Old, then the New Testament as UTF-8, without notes and tags, white space joined.
+
+    folder: of the module inside the archive. Raises zipfile.BadZipFile if the indexes do not fit the text, and
+    zlib.error for a damaged block.
+    """
+    for testament in _TESTAMENTS:
+        blocks, entries, packed = (archive.read(f"{folder}/{testament}.{kind}") for kind in ("bzs", "bzv", "bzz"))
+        try:
+            places = [*_BLOCK.iter_unpack(blocks)]
+            texts = [zlib.decompress(packed[start : start + size]) for start, size, _ in places]
+            if [len(text) for text in texts] != [unpacked for _, _, unpacked in places]:
+                raise zipfile.BadZipFile(f"{testament}.bzs does not fit {testament}.bzz")
+            for block, start, length in _ENTRY.iter_unpack(entries):
+                if length and start + length > len(texts[block]):
+                    raise zipfile.BadZipFile(f"{testament}.bzv names a verse beyond the end of block {block}")
+                yield b" ".join(_NOTE_OR_TAG.sub(b"", texts[block][start : start + length] if length else b"").split())
+        except (struct.error, IndexError) as error:
+            raise zipfile.BadZipFile(f"the indexes of {testament} are cut off: {error}") from None
+
+
+# The sentences of one row, in the order of the sides of its part.
+Row = tuple[str, ...]
+
+
+def select_rows(
+    part: CorpusPart, parts: dict[str, CorpusPart], rows_of: Callable[[CorpusPart], Iterator[Row]]
+) -> Iterator[Row]:
+    """Yield the rows of a part that its selection takes, in their order.
+
+    parts: by name, with those from which the part stays apart. rows_of: all rows of the sides of a part.
+    """
+    rule = part.selection
+    if rule is None:
+        yield from rows_of(part)
+        return
+    taken: dict[str, set[str]] = {language: set() for language in part.sides}  # sentences that no row may have
+    for name in rule.apart_from:
+        for row in select_rows(parts[name], parts, rows_of):
+            for language, sentence in zip(parts[name].sides, row, strict=True):
+                taken[language].add(sentence)
+    sources = [parts[name] for name in rule.parts] or [part]
+    rows: Iterable[Row] = (row for source in sources for row in rows_of(source))
+    if rule.distinct:
+        rows = dict.fromkeys(rows)
+    for number, row in enumerate(row for row in rows if _fits(row, rule)):
+        if rule.blocks and number // rule.blocks.size % rule.blocks.period not in rule.blocks.numbers:
+            continue
+        if not any(sentence in taken[language] for language, sentence in zip(part.sides, row, strict=True)):
+            yield row
+
+
+def _fits(row: Row, rule: RowSelection) -> bool:
+    characters = [*map(len, row)]
+    return all(len(sentence.split()) >= rule.min_words for sentence in row) and (
+        rule.ratio_below is None or max(characters) < rule.ratio_below * min(characters)
     )

@@ -47,7 +47,7 @@ class CorpusSide(Settings):
 
     format: `lines`, one sentence per line; `tsv`, one column of tab-separated lines; `sgm`, the `<seg>` elements of a
     WMT test set; `sword`, the verses of a Bible, of which `member` names the folder in a zip archive
-    (phrasemt/corpus/sword.py). A plain file or an archive member whose name ends in `.gz` is unpacked.
+    (phrasemt/corpus/extract.py). A plain file or an archive member whose name ends in `.gz` is unpacked.
     """
 
     file: FileName
@@ -79,7 +79,7 @@ class Blocks(Settings):
 
 
 class RowSelection(Settings):
-    """Which rows of its sides a part takes. The rules apply in this order (phrasemt/corpus/selection.py)."""
+    """Which rows of its sides a part takes. The rules apply in this order (phrasemt/corpus/extract.py)."""
 
     parts: tuple[Name, ...] = Field(
         (),

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from phrasemt.corpus.extract import extract_text
-from phrasemt.corpus.selection import select_rows
+from phrasemt.corpus.extract import extract_text, select_rows
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines
 from phrasemt.registry import corpora as registry
