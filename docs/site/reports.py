@@ -1,7 +1,7 @@
 """The reports of the site: pages of studies from their kept trainings, docs/results/<study>.json.xz.
 
-A file keeps translations, statistics of scores, evaluations and decisions on contrastive pairs, but no weights, parses,
-attention or losses. So a page has findings, the explorer, results, scorecard and learning curves. The generator of the
+A file keeps translations and statistics of scores, but no weights, parses, attention or losses. So a page has findings,
+the explorer, results and scorecard. The generator of the
 demo's corpus gives sources and references; their checksums must be those of the kept scores. Texts of other corpora are
 not in the repository, so their studies have no page.
 """
@@ -12,30 +12,23 @@ import contextlib
 import functools
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-
-from markupsafe import Markup
 
 from democorpus.pairs import DemoPair, demo_pairs
 from phrasemt.artefacts.corpus import ComparedSplits
 from phrasemt.artefacts.scores import Comparison, SystemScores
 from phrasemt.artefacts.table import Table
-from phrasemt.artefacts.training import AverageScores, Evaluation
+from phrasemt.artefacts.training import AverageScores
 from phrasemt.artefacts.translations import ChunkAccuracies, ContrastAccuracy, ContrastDecisions
 from phrasemt.corpus.compare_splits import compare_splits
 from phrasemt.errors import check_equal
 from phrasemt.files.digests import digest_bytes
 from phrasemt.files.lines import write_lines
 from phrasemt.files.yaml import parse_yaml
-from phrasemt.report import report
-from phrasemt.report.page import Section, fill, write_page
-from phrasemt.report.sections import trainings as section_of_trainings
-from phrasemt.report.sections.findings import findings_section
-from phrasemt.report.sections.results import results_section
-from phrasemt.report.sections.scorecard import scorecard_section
+from phrasemt.report.page import fill, write_page
+from phrasemt.report.sections.results import findings_section, results_section, scorecard_section
 from phrasemt.report.sections.sentences import TestSetContent, sentence_bleu, sentences_section
-from phrasemt.report.sections.trainings import Curve, curves
 from phrasemt.report.tables import make_table
 from phrasemt.scoring.significance import compare_systems
 from phrasemt.stages.corpus import CompareSplits
@@ -63,8 +56,7 @@ def index() -> Iterator[str]:
     yield "# Reports"
     yield """
 Open a report to see what each system did with each sentence; nothing has to run for that. Each page is made from the
-kept trainings of a study (`docs/results.md`): findings, the explorer, results with tests, scorecard, learning
-curves on dev.
+kept trainings of a study (`docs/results.md`): findings, the explorer, results with tests, scorecard.
 Parses, phrases and attention are in the report of a run of your own (`docs/tutorials/demo.md`), because the kept files
 have no weights. The studies of Multi30k and Tatoeba have no page here: their texts are not ours to pass on.
 
@@ -108,27 +100,9 @@ def _page(study: Study, kept: Sequence[Run]) -> str:
         sentences_section(table, {(_DATASET, _TEST_SET): content}),
         results_section(table),
         scorecard_section(table),
-        Section(anchor="curves", heading="Learning curves", content=_curves(kept, titles)),
     ]
-    introduction = fill(report.__file__, table=table, titles=titles)
+    introduction = fill("report.html", table=table, titles=titles)
     return write_page(table.title, introduction, [section for section in sections if section is not None])
-
-
-def _curves(kept: Sequence[Run], titles: Mapping[str, str]) -> Markup:
-    """The curves of the evaluations on dev; losses are not kept."""
-    trainings = [
-        Curve(dataset=run.dataset, system=run.system, seed=run.seed, losses={}, evaluations=list(_evaluations(run)))
-        for run in kept
-    ]
-    drawings = list(curves(_DATASET, trainings, titles))
-    return fill(section_of_trainings.__file__, drawings=drawings, trainings=[], titles=titles)
-
-
-def _evaluations(run: Run) -> Iterator[Evaluation]:
-    for values in zip(*run.evaluations.values(), strict=True):
-        named = {name: value for name, value in zip(run.evaluations, values, strict=True) if value is not None}
-        own = {name: named.pop(name) for name in ("update", "dev_bleu", "dev_perplexity") if name in named}
-        yield Evaluation(**own, measurements=named)
 
 
 def _table(study: Study, kept: Sequence[Run]) -> Table:

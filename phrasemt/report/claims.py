@@ -33,7 +33,7 @@ from phrasemt.printed.results import HEDGES, AnalysisName, Interval
 from phrasemt.report.blocks.contrasts import wilson_interval
 from phrasemt.report.page import Section, fill
 from phrasemt.report.scored import BLEU, DecidedPairs, ScoredTestSet
-from phrasemt.report.sections.cost import RelativeCost
+from phrasemt.report.sections.this_run import RelativeCost
 from phrasemt.report.sections.trainings import TrainingCurve
 from phrasemt.scoring.gains import ALL, NATS, Bounds, quarters
 from phrasemt.scoring.ratings import SystemRating
@@ -123,7 +123,7 @@ def claims_section(
     if not rows:
         return None
     content = fill(
-        __file__,
+        "claims.html",
         groups=[(claim, list(group)) for claim, group in itertools.groupby(rows, key=lambda row: row.claim)],
         hedges=HEDGES,
         styles={"agrees": "better", "against": "worse"},

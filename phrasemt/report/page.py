@@ -1,8 +1,8 @@
 """The frame of a page that needs no other file and no network: `page.html`, `.css` and `.js`, and the sections in it.
 
-A module that shows something on a page has a template of its own name beside it, which `fill` fills in. They escape
-every value, so text of corpora and titles of systems are never HTML. The policy of the page forbids browsers to load
-anything, and to run scripts other than those that stand here (Content-Security-Policy with the digest of each script).
+Templates, which `fill` fills in, escape every value, so text of corpora and titles of systems are never HTML. The
+policy of the page forbids browsers to load anything, and to run scripts other than those that stand here
+(Content-Security-Policy with the digest of each script).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 from phrasemt.report.figures import Drawing
 
-_PACKAGE = Path(__file__).parents[1]
+_FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,26 +54,26 @@ class Analysis:
     tables: Sequence[TextTable] = ()
 
 
-def fill(module: str, **values: Any) -> Markup:
-    """Fill in the template beside a module. module: its `__file__`."""
-    return Markup(_environment().get_template(_beside(module, ".html")).render(**values))
+def fill(template: str, **values: Any) -> Markup:
+    """Fill in a template of this folder, such as `sections/data.html`."""
+    return Markup(_environment().get_template(template).render(**values))
 
 
-def text_beside(module: str, suffix: str) -> str:
-    """Return the text of the file beside a module that has its name with another suffix."""
-    return (_PACKAGE / _beside(module, suffix)).read_text(encoding="utf-8")
+def text_of(name: str) -> str:
+    """Return the text of a file of this folder."""
+    return (_FOLDER / name).read_text(encoding="utf-8")
 
 
 def write_page(title: str, introduction: str | Markup, sections: Sequence[Section]) -> str:
     """Return the page."""
-    scripts = [*(section.script for section in sections if section.script), text_beside(__file__, ".js")]
+    scripts = [*(section.script for section in sections if section.script), text_of("page.js")]
     digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     return fill(
-        __file__,
+        "page.html",
         title=title,
         introduction=introduction,
         sections=sections,
-        style=Markup(text_beside(__file__, ".css")),
+        style=Markup(text_of("page.css")),
         scripts=[Markup(script) for script in scripts],
         script_policy=" ".join(f"'sha256-{digest}'" for digest in digests),
     )
@@ -85,13 +85,9 @@ def drawings_in(page: str) -> list[Drawing]:
     return [Drawing(svg=svg, title=html.unescape(title)) for title, svg in found]
 
 
-def _beside(module: str, suffix: str) -> str:
-    return Path(module).with_suffix(suffix).relative_to(_PACKAGE).as_posix()
-
-
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_PACKAGE),
+        loader=jinja2.FileSystemLoader(_FOLDER),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

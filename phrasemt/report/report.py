@@ -22,20 +22,13 @@ from phrasemt.files.lines import write_text
 from phrasemt.report.claims import Evidence, claims_section
 from phrasemt.report.page import fill, write_page
 from phrasemt.report.scored import decided_pairs, read_scored
-from phrasemt.report.sections.analyses import analyses_section
+from phrasemt.report.sections.analyses import analyses_section, contrast_analyses, gain_analyses, length_analyses
 from phrasemt.report.sections.attention import attention_analyses
-from phrasemt.report.sections.data import data_section
-from phrasemt.report.sections.findings import findings_section
-from phrasemt.report.sections.gains import contrast_analyses, gain_analyses
-from phrasemt.report.sections.lengths import length_analyses
-from phrasemt.report.sections.origins import origins_section
-from phrasemt.report.sections.results import results_section
-from phrasemt.report.sections.scorecard import scorecard_section
+from phrasemt.report.sections.data import data_section, syntax_section
+from phrasemt.report.sections.results import findings_section, origins_section, results_section, scorecard_section
 from phrasemt.report.sections.sentences import read_test_sets, sentences_section
-from phrasemt.report.sections.settings import systems_section
-from phrasemt.report.sections.syntax import syntax_section
 from phrasemt.report.sections.this_run import run_section
-from phrasemt.report.sections.trainings import check_trainings, curves_section, read_training
+from phrasemt.report.sections.trainings import check_trainings, curves_section, read_training, systems_section
 from phrasemt.scoring.gains import PairedTest
 from phrasemt.stages.report import WriteReport
 
@@ -122,5 +115,5 @@ def write_report(
         run_section(content, trainings, settings.costs),
     ]
     shown = [section for section in sections if section is not None]
-    write_text(report, write_page(settings.title, fill(__file__, table=content, titles=titles), shown))
+    write_text(report, write_page(settings.title, fill("report.html", table=content, titles=titles), shown))
     log.info("write_report: %d trainings, %d sections", len(trainings), len(shown))

@@ -123,7 +123,7 @@ def _tested(found: MetricComparison | None) -> Iterator[str]:
 
 
 def gain_lines(gains: Iterable[TextTable]) -> Iterator[str]:
-    """Yield tables of gains (phrasemt/report/sections/gains.py) with a line for each group."""
+    """Yield tables of gains (phrasemt/report/sections/analyses.py) with a line for each group."""
     for one in gains:
         yield f"\n{one.caption}"
         yield from table(list(zip(one.headings, *one.rows, strict=True)))

@@ -15,9 +15,9 @@ from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
 from phrasemt.report.scored import decided_pairs, read_scored
-from phrasemt.report.sections.gains import Pair, distance_tables, length_tables
+from phrasemt.report.sections.analyses import Pair, distance_tables, length_tables
 from phrasemt.report.sections.sentences import METRIC, sentence_bleu
-from phrasemt.report.sections.settings import flatten
+from phrasemt.report.sections.trainings import flatten
 from phrasemt.runs.text_table import table
 from phrasemt.scoring.gains import PairedTest
 from phrasemt.scoring.scores import check_comparable

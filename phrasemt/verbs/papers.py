@@ -34,7 +34,7 @@ from phrasemt.printed.results import (
 from phrasemt.report.claims import ClaimRow, Evidence, beside_figures, claim_rows
 from phrasemt.report.printing import latex_tabular, markdown_rows
 from phrasemt.report.scored import decided_pairs, read_scored
-from phrasemt.report.sections.cost import beside_papers, costs, relative_costs
+from phrasemt.report.sections.this_run import beside_papers, costs, relative_costs
 from phrasemt.report.sections.trainings import read_training
 from phrasemt.runs.text_table import table
 from phrasemt.scoring.ratings import SystemRating, score_sheets

@@ -34,7 +34,7 @@ from phrasemt.files.attention import AXES, AttentionMap, ForcedSentence, read_fo
 from phrasemt.files.columns import ColumnFile
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import read_lines
-from phrasemt.report.page import Section, fill, text_beside
+from phrasemt.report.page import Section, fill, text_of
 from phrasemt.report.sections.attention import PLACE_NAMES
 from phrasemt.scoring.statistics import CORRECT, REFERENCE_LENGTH, SYSTEM_LENGTH, TOTALS
 from phrasemt.symbols import BOS, EOS, SEPARATOR, SPECIAL_TOKENS, unescape
@@ -84,8 +84,8 @@ def sentences_section(table: Table, contents: Mapping[Place, TestSetContent]) ->
         sets.append(TestSet(number=number, name=f"{dataset}, {test_set}", size=len(content.source), data=data))
     if not sets:
         return None
-    page = fill(__file__, sets=sets, seed=table.seeds[0], seeds=len(table.seeds))
-    return Section(anchor="sentences", heading="Sentences", content=page, script=text_beside(__file__, ".js"))
+    page = fill("sections/sentences.html", sets=sets, seed=table.seeds[0], seeds=len(table.seeds))
+    return Section(anchor="sentences", heading="Sentences", content=page, script=text_of("sections/sentences.js"))
 
 
 def read_test_sets(

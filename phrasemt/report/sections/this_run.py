@@ -1,26 +1,34 @@
-"""The section "This run": date, hosts, commit and wall times. Everything else on the page is equal for equal inputs.
+"""The section "This run": date, hosts, commit, wall times and costs.
 
-No other artefact holds a time or a host. The section stands last, so two reports are compared up to its heading. It
-is made from what the run writes about itself (phrasemt/runs/notes.py); a report that no run makes has no such
-section.
+Everything else on the page is equal for equal inputs. No other artefact holds a time or a host. The section stands
+last, so two reports are compared up to its heading. It is made from what the run writes about itself
+(phrasemt/runs/notes.py); a report that no run makes has no such section.
+
+Costs are parameters, training time and decoding time relative to the baseline (Xu et al. 2020, Table 2). Times are
+those of the jobs of the study, so they are comparable only between jobs of one host that had the machine for
+themselves. A ratio of jobs of different hosts is not shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
 from phrasemt.artefacts.table import Table
+from phrasemt.artefacts.training import parameters_text
+from phrasemt.printed.results import CostKind
 from phrasemt.report.page import Section, TextTable, fill
-from phrasemt.report.sections.cost import cost_tables
 from phrasemt.report.sections.trainings import TrainingCurve
-from phrasemt.runs.costs import seconds_of_jobs
-from phrasemt.runs.notes import RunNote, StageNote, notes_of_trainings, now, run_of_this_process
+from phrasemt.runs.costs import seconds_of_job, seconds_of_jobs
+from phrasemt.runs.notes import RunNote, StageNote, notes_of_trainings, now, run_of_this_process, stage_note
 from phrasemt.runs.units import clock
 from phrasemt.stages import STAGES
 from phrasemt.study.compared import ComparedCost
-from phrasemt.workflow.paths import Paths
+from phrasemt.workflow.paths import Paths, log_of
 
 
 def run_section(table: Table, trainings: Sequence[TrainingCurve], printed: Sequence[ComparedCost]) -> Section | None:
@@ -36,7 +44,7 @@ def run_section(table: Table, trainings: Sequence[TrainingCurve], printed: Seque
     notes = filter(None, map(StageNote.read, Path(paths.logs).rglob("*.json")))
     reports = (training.training for training in notes_of_trainings(paths.model.glob))
     content = fill(
-        __file__,
+        "sections/this_run.html",
         note=note,
         begin=_date(note.started),
         written=_date(now()),
@@ -59,3 +67,181 @@ def _wall_times(study: str) -> TextTable:
 
 def _date(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+# Ratios that are at most so far apart count as equal: relative times of one device vary by several percent.
+_TOLERANCE = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemCost:
+    """What a system costs on a data set, mean over its seeds; None where nobody knows.
+
+    training: seconds of a whole training, without evaluations. token: seconds for a target token of it, from the median
+    of each training. decoding: wall seconds of all test sets.
+    hosts: on which it was trained and translated. devices: on which it was trained.
+    """
+
+    dataset: str
+    system: str
+    parameters: int
+    idle: int | None = None  # of the parameters, those that change nothing
+    training: float | None
+    token: float | None
+    decoding: float | None
+    hosts: frozenset[str]
+    devices: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelativeCost:
+    """The cost of a system beside the baseline. ratios: of each kind, None for one that is not known.
+
+    together: whether both were trained and translated on one host and kind of device; else ratios of times are unknown.
+    """
+
+    dataset: str
+    system: str
+    title: str
+    parameters: int
+    idle: int | None = None  # of the parameters, those that change nothing
+    ratios: Mapping[CostKind | Literal["token"], float | None]
+    together: bool
+
+
+def cost_tables(
+    study: str, table: Table, trainings: Sequence[TrainingCurve], printed: Sequence[ComparedCost]
+) -> Iterator[TextTable]:
+    """Yield a table of the costs relative to the baselines, and one of the printed costs beside ours."""
+    relative = relative_costs(dict(table.systems), table.baselines, costs(study, trainings))
+    yield TextTable(
+        caption="Cost relative to the baseline. Training: time of the whole training without evaluations, and time for "
+        "a target token from the median speed. Decoding: wall time of the jobs that translate all test sets, with "
+        "loading. Jobs that ran side by side or on different machines say little: ratios of different hosts or devices "
+        "are left out.",
+        headings=("System", "Data set", "Parameters", "Ratio", "Training", "For a token", "Decoding"),
+        rows=[
+            (one.title, one.dataset, parameters_text(one.parameters, one.idle), *map(_shown, one.ratios.values()))
+            for one in relative
+        ],
+        left=("Data set",),
+    )
+    yield TextTable(
+        caption="Cost beside the papers: ratios to the baseline of each system, and to the row of the paper that it "
+        "stands for. As printed: at most 10 % apart. The papers measured on GPUs, with their own code, sizes and "
+        "batches; a time of training is that of the whole training. Times on one host are compared, even where jobs "
+        "shared it.",
+        headings=("System", "Data set", "Row", "Cost", "Printed", "Ours", "Verdict"),
+        rows=[
+            (
+                *(one.title, one.dataset, one.compared.place, one.compared.cost),
+                *(f"{one.compared.printed:.2f}", _shown(one.ours), ". ".join([one.verdict, *one.compared.notes])),
+            )
+            for one in beside_papers(printed, relative)
+        ],
+        left=("Data set", "Row", "Cost", "Verdict"),
+    )
+
+
+def costs(study: str, trainings: Sequence[TrainingCurve]) -> list[SystemCost]:
+    """Return the cost of each system on each data set."""
+    found = []
+    for dataset, system in dict.fromkeys((one.dataset, one.system) for one in trainings):
+        own = [one for one in trainings if (one.dataset, one.system) == (dataset, system)]
+        speeds = [one.tokens_per_second for one in own if one.tokens_per_second]
+        trained = [one.seconds_of_updates for one in own if one.seconds_of_updates]
+        jobs = _jobs(study, "translate_examples", dataset, system)
+        seconds = [seconds for job in jobs if (seconds := seconds_of_job(job)) is not None]
+        notes = [
+            StageNote.read(stage_note(log_of(job))) for job in (*jobs, *_jobs(study, "train_model", dataset, system))
+        ]
+        reports = [
+            one.training for one in notes_of_trainings(Paths(study).model.at(dataset=dataset, system=system).glob)
+        ]
+        found.append(
+            SystemCost(
+                dataset=dataset,
+                system=system,
+                parameters=own[0].record.parameters,
+                idle=own[0].record.idle_parameters,
+                training=statistics.fmean(trained) if trained else None,
+                token=1 / statistics.fmean(speeds) if speeds else None,
+                decoding=sum(seconds) / len(own) if seconds and len(seconds) == len(jobs) else None,
+                hosts=frozenset(note.host for note in notes if note),
+                devices=frozenset(report.device for report in reports if report),
+            )
+        )
+    return found
+
+
+def _jobs(study: str, stage: str, dataset: str, system: str) -> list[Path]:
+    """The benchmarks of a stage's finished jobs for a system: `<data set>.<languages>/<system>.<seed>...tsv`."""
+    folder = Path(Paths(study).benchmarks) / stage
+    return sorted(path for path in folder.glob(f"{dataset}.*/{system}.*.tsv") if path.name.split(".")[0] == system)
+
+
+def relative_costs(
+    titles: Mapping[str, str], baselines: Mapping[str, str], found: Sequence[SystemCost]
+) -> list[RelativeCost]:
+    """Return the costs relative to the baseline on the same data set. titles: of systems, in their order.
+
+    baselines: of systems; a system without one is relative to itself.
+    """
+    rows = []
+    for dataset in dict.fromkeys(one.dataset for one in found):
+        of_system = {one.system: one for one in found if one.dataset == dataset}
+        for system, title in titles.items():
+            baseline = of_system.get(baselines.get(system, system))
+            if baseline is None or (one := of_system.get(system)) is None:
+                continue
+            together = len(one.hosts | baseline.hosts) <= 1 and len(one.devices | baseline.devices) <= 1
+            rows.append(
+                RelativeCost(
+                    dataset=dataset,
+                    system=system,
+                    title=title,
+                    parameters=one.parameters,
+                    idle=one.idle,
+                    ratios={
+                        "parameters": _ratio(one.parameters, baseline.parameters),
+                        "training": _ratio(one.training, baseline.training) if together else None,
+                        "token": _ratio(one.token, baseline.token) if together else None,
+                        "decoding": _ratio(one.decoding, baseline.decoding) if together else None,
+                    },
+                    together=together,
+                )
+            )
+    return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostBesidePaper:
+    """A printed cost beside ours, which is None where it was not measured. title: of the system."""
+
+    compared: ComparedCost
+    dataset: str
+    title: str
+    ours: float | None
+    verdict: str
+
+
+def beside_papers(printed: Sequence[ComparedCost], rows: Sequence[RelativeCost]) -> Iterator[CostBesidePaper]:
+    """Yield the printed costs of the systems beside ours, with a verdict on each."""
+    for row in rows:
+        for cost in (cost for cost in printed if cost.system == row.system):
+            ours = row.ratios[cost.cost]
+            if ours is None:
+                verdict = "not measured" if row.together else "not measured on one device"
+            elif abs(ours / cost.printed - 1) <= _TOLERANCE:
+                verdict = "as printed"
+            else:
+                verdict = f"{'higher' if ours > cost.printed else 'lower'} than printed"
+            yield CostBesidePaper(compared=cost, dataset=row.dataset, title=row.title, ours=ours, verdict=verdict)
+
+
+def _shown(ratio: float | None) -> str:
+    return f"{ratio:.2f}" if ratio else "–"
+
+
+def _ratio(value: float | None, baseline: float | None) -> float | None:
+    return value / baseline if value and baseline else None

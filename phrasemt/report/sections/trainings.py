@@ -1,12 +1,15 @@
-"""The section "Learning curves", and the records and metrics of all trainings."""
+"""The sections "Learning curves" and "Systems": the trainings, and the settings in which systems differ."""
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.training import Evaluation, Metrics, TrainingRecord
 from phrasemt.errors import DataError
@@ -15,24 +18,18 @@ from phrasemt.report.page import Section, fill
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curve:
-    """A training with its loss by update, and its evaluations; both have no entry that is not known."""
+class TrainingCurve:
+    """A finished training with its loss by update, empty where somebody has deleted the training state.
+
+    seconds_of_updates: time of the training over all its runs, without evaluations on dev. evaluation_share: part of
+    the time with evaluations that these took. All are None where nobody knows.
+    """
 
     dataset: str
     system: str
     seed: int
     losses: Mapping[int, float]
     evaluations: Sequence[Evaluation]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingCurve(Curve):
-    """A finished training; `losses` is empty where somebody has deleted the training state.
-
-    seconds_of_updates: time of the training over all its runs, without evaluations on dev. evaluation_share: part of
-    the time with evaluations that these took. All are None where nobody knows.
-    """
-
     record: TrainingRecord
     tokens_per_second: float | None
     seconds_of_updates: float | None
@@ -78,14 +75,14 @@ def check_trainings(table: Table, trainings: Sequence[TrainingCurve]) -> None:
             raise DataError(what, next_step="run the workflow again, which makes the missing files")
 
 
-def curves_section(datasets: Sequence[str], trainings: Sequence[Curve], titles: Mapping[str, str]) -> Section:
+def curves_section(datasets: Sequence[str], trainings: Sequence[TrainingCurve], titles: Mapping[str, str]) -> Section:
     """Make the section. titles: of the systems, by name."""
     drawings = [drawing for dataset in datasets for drawing in curves(dataset, trainings, titles)]
-    content = fill(__file__, drawings=drawings, trainings=trainings, titles=titles)
+    content = fill("sections/trainings.html", drawings=drawings, trainings=trainings, titles=titles)
     return Section(anchor="curves", heading="Learning curves", content=content)
 
 
-def curves(dataset: str, trainings: Sequence[Curve], titles: Mapping[str, str]) -> Iterator[Drawing]:
+def curves(dataset: str, trainings: Sequence[TrainingCurve], titles: Mapping[str, str]) -> Iterator[Drawing]:
     """Draw loss, dev BLEU and dev perplexity on a data set, one line for each training. titles: by system.
 
     A figure without lines is left out. Perplexities above ten times the last one are left out: they would flatten the
@@ -116,3 +113,67 @@ def curves(dataset: str, trainings: Sequence[Curve], titles: Mapping[str, str]) 
             yield draw_curves(
                 f"{name}-{dataset}", series, title=f"{dataset}: {title}", x_label="updates", y_label=y_label
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """A setting with its value in each system; the value is empty for a system that does not have the setting."""
+
+    key: str
+    values: Sequence[str]
+
+    @property
+    def differs(self) -> bool:
+        """Whether two systems that have the setting have different values of it."""
+        return len(set(filter(None, self.values))) > 1
+
+    @property
+    def everywhere(self) -> bool:
+        return all(self.values)
+
+
+def systems_section(table: Table, trainings: Sequence[TrainingCurve], records: Sequence[Path]) -> Section:
+    """Make the section. records: of the trainings."""
+    content = fill(
+        "sections/settings.html",
+        titles=dict(table.systems),
+        trainings=trainings,
+        settings=settings_of_systems(table, records),
+    )
+    return Section(anchor="systems", heading="Systems", content=content)
+
+
+def settings_of_systems(table: Table, records: Sequence[Path]) -> list[Setting]:
+    """Read the settings of all systems from the sidecars of each system's first training and first translation."""
+    scored = {row.system: row for block in table.blocks[::-1] if block.kind == "scores" for row in block.rows}
+    settings: dict[str, dict[str, str]] = {}
+    for system, _ in table.systems:
+        sections: dict[str, Any] = {}
+        for record in [path for path in records if path.absolute().parents[1].name == system][:1]:
+            sidecar = Sidecar.beside(record)
+            sections |= {section: sidecar.settings[section] for section in ("model", "training")}
+            for file in sidecar.inputs.get("initial_weights", ()):
+                sections["init_from"] = {"file": file.path, "sha256": file.sha256[:12]}
+        if system in scored:
+            scores = next(source.path for cell in scored[system].cells.values() for source in cell.sources)
+            sections |= _of_translation(Sidecar.beside(Sidecar.beside(scores).inputs["tokens"][0].path))
+        settings[system] = dict(flatten("", sections))
+    keys = list(dict.fromkeys(key for values in settings.values() for key in values))
+    return [Setting(key=key, values=[values.get(key, "") for values in settings.values()]) for key in keys]
+
+
+def _of_translation(sidecar: Sidecar) -> dict[str, Any]:
+    """The settings of a search, or the file that another program translated into."""
+    if "decoding" in sidecar.settings:
+        return {"decoding": sidecar.settings["decoding"]}
+    (file,) = sidecar.inputs["translations"]
+    return {"translations": {"file": file.path, "sha256": file.sha256[:12], "form": sidecar.settings["form"]}}
+
+
+def flatten(prefix: str, section: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the values of nested settings by dotted keys: text as it is, other values as JSON."""
+    for key, value in section.items():
+        if isinstance(value, dict):
+            yield from flatten(f"{prefix}{key}.", value)
+        else:
+            yield f"{prefix}{key}", json.dumps(value) if not isinstance(value, str) else value

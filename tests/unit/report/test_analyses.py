@@ -17,8 +17,8 @@ from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.files.attention import AttentionMap, ForcedSentence, write_forced
 from phrasemt.report.heat_map import Panel, draw_heat_map
 from phrasemt.report.scored import decided_pairs, read_scored
+from phrasemt.report.sections.analyses import contrast_analyses, gain_analyses
 from phrasemt.report.sections.attention import attention_analyses
-from phrasemt.report.sections.gains import contrast_analyses, gain_analyses
 from phrasemt.report.sections.sentences import groups_of_heads
 from phrasemt.scoring.contrasts import count_preferred, decisions
 from phrasemt.scoring.gains import PairedTest

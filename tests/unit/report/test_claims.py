@@ -36,8 +36,8 @@ from phrasemt.report.claims import (
     share_or_difference,
 )
 from phrasemt.report.scored import ScoredTestSet, decided_pairs
-from phrasemt.report.sections.cost import RelativeCost
-from phrasemt.report.sections.gains import Pair, distance_tables
+from phrasemt.report.sections.analyses import Pair, distance_tables
+from phrasemt.report.sections.this_run import RelativeCost
 from phrasemt.report.sections.trainings import TrainingCurve
 from phrasemt.scoring.gains import Gains, PairedTest
 from phrasemt.scoring.ratings import SystemRating

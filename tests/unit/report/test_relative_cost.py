@@ -8,7 +8,7 @@ import pytest
 from invented_study import InventedStudy
 
 from phrasemt.artefacts.training import Metrics
-from phrasemt.report.sections.cost import SystemCost, beside_papers, costs, relative_costs
+from phrasemt.report.sections.this_run import SystemCost, beside_papers, costs, relative_costs
 from phrasemt.report.sections.trainings import read_training
 from phrasemt.study.compared import ComparedCost, compared_costs
 from phrasemt.study.reading import load_study

@@ -21,7 +21,7 @@ from phrasemt.artefacts.card import Card
 from phrasemt.artefacts.table import Scorecard, ScorecardEntry, Table
 from phrasemt.errors import PhrasemtError
 from phrasemt.report.figures import Series, draw_categories, draw_curves
-from phrasemt.report.sections.settings import Setting
+from phrasemt.report.sections.trainings import Setting
 from phrasemt.stages import STAGES
 from phrasemt.workflow import code
 from phrasemt.workflow.code import code_digest
