@@ -30,13 +30,13 @@ from phrasemt.artefacts.scores import GainByLength, MetricComparison
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy, LayerAttention
 from phrasemt.printed.results import HEDGES, AnalysisName, Interval
-from phrasemt.report.blocks.contrasts import wilson_interval
 from phrasemt.report.page import Section, fill
 from phrasemt.report.scored import BLEU, DecidedPairs, ScoredTestSet
 from phrasemt.report.sections.this_run import RelativeCost
 from phrasemt.report.sections.trainings import TrainingCurve
 from phrasemt.scoring.gains import ALL, NATS, Bounds, quarters
 from phrasemt.scoring.ratings import SystemRating
+from phrasemt.scoring.statistics import wilson_interval
 from phrasemt.study.claims import AnalysedFigure, StudiedClaim, StudiedMeasurement
 
 _TIMES_VARY = 0.1  # relative times of one device

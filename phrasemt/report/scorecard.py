@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from phrasemt.artefacts.table import Block, Cell, Scorecard, ScorecardEntry, Verdict
 from phrasemt.fields import Settings
-from phrasemt.report.cells import mean_cell
+from phrasemt.report.blocks import mean_cell
 from phrasemt.study.compared import ComparedFigure
 
 _NOTE = (

@@ -1,31 +1,33 @@
-"""The stage `make_table`: results as JSON with origins, as Markdown for a terminal, as LaTeX, and as CSV.
+"""The stage `make_table`: results as JSON with origins, as Markdown for a terminal, as LaTeX for a paper, and as CSV.
 
 The table has one block for each test set and kind of score, for each set of contrastive pairs, and for the averaged
 weights of each data set on dev. A block has one row for each system, in the order of the study. A number is the mean
 over the seeds of its system, computed from unrounded scores and rounded once, half to even. A missing or superfluous
 file, a score of another convention, or a comparison that was made from other scores is an error.
+
+tabulate would do the alignment only: marks beside numbers, escapes and mathematics in LaTeX would stay here.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import logging
-from collections.abc import Iterator, Sequence
+import re
+import textwrap
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
 
 from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.corpus import ComparedSplits
 from phrasemt.artefacts.scores import Comparison, MetricScores, SystemScores
-from phrasemt.artefacts.table import Block, CsvTable, LatexTable, MarkdownTable, Table
+from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, CsvTable, LatexTable, MarkdownTable, Scorecard, Table
 from phrasemt.artefacts.training import AverageScores
 from phrasemt.artefacts.translations import ChunkAccuracies, ContrastAccuracy, PerplexityScores
 from phrasemt.files.lines import write_lines
-from phrasemt.report.blocks.averages import average_blocks
-from phrasemt.report.blocks.chunks import chunk_blocks
-from phrasemt.report.blocks.contrasts import contrast_blocks
-from phrasemt.report.blocks.perplexity import perplexity_blocks
-from phrasemt.report.blocks.scores import score_blocks
-from phrasemt.report.blocks.splits import notes_on_splits
-from phrasemt.report.printing import to_csv, to_latex, to_markdown
-from phrasemt.report.scorecard import make_scorecard
+from phrasemt.report.blocks import average_blocks, chunk_blocks, notes_on_splits, perplexity_blocks
+from phrasemt.report.score_blocks import contrast_blocks, score_blocks
+from phrasemt.report.scorecard import make_scorecard, scorecard_rows
 from phrasemt.stages.report import MakeTable
 
 log = logging.getLogger("phrasemt.report.tables")
@@ -99,3 +101,152 @@ def _signatures(blocks: Sequence[Block]) -> Iterator[str]:
         for signature, headings in signatures.items():
             where = f" [{'; '.join(headings)}]" if len(signatures) > 1 else ""
             yield f"{metric}{where}: {signature}"
+
+
+_MARKS = ("‡", "†")
+
+
+def to_markdown(table: Table) -> Iterator[str]:
+    """Yield the lines of table.md, with columns aligned for a terminal."""
+    yield f"# {table.title}"
+    if table.scorecard is not None:
+        yield from ("", "## Scorecard", "", *markdown_rows(list(scorecard_rows(table.scorecard)), right=(2, 3, 4)))
+        for number, footnote in enumerate(table.scorecard.footnotes, start=1):
+            yield from ("", *textwrap.wrap(f"[{number}] {footnote}", 100, break_on_hyphens=False))
+        yield from ("", *textwrap.wrap(table.scorecard.note, 100, break_on_hyphens=False))
+    for block in table.blocks:
+        yield from ("", f"## {block.heading}", "", *_aligned(block))
+    for note in table.notes:
+        yield from ("", *textwrap.wrap(note, 100, break_long_words=False, break_on_hyphens=False))
+    yield ""
+    yield from (f"- {signature}" for signature in table.signatures)
+    yield from (
+        "",
+        f"To reproduce, with the file of the study `{table.study}` as STUDY.yaml:",
+        "",
+        f"    {table.command}",
+    )
+
+
+def _aligned(block: Block) -> Iterator[str]:
+    columns = [["System", *(row.title for row in block.rows)]]
+    for column in block.columns:
+        texts = [row.printed(column) for row in block.rows]
+        marked = any(text.endswith(_MARKS) for text in texts)  # a mark stands to the right of the aligned numbers
+        columns.append(
+            [column.heading, *(text if text.endswith(_MARKS) or not marked else text + " " for text in texts)]
+        )
+    yield from markdown_rows(list(zip(*columns, strict=True)), right=range(1, len(columns)))
+
+
+def markdown_rows(rows: Sequence[Sequence[str]], *, right: Collection[int]) -> Iterator[str]:
+    """Yield the lines of a Markdown table. rows: headings first. right: columns that are aligned at the right."""
+    escaped = [[text.replace("|", r"\|") for text in row] for row in rows]
+    widths = [max(3, *map(_width, column)) for column in zip(*escaped, strict=True)]
+    for number, row in enumerate(escaped):
+        padding = [" " * (width - _width(text)) for text, width in zip(row, widths, strict=True)]
+        cells = [
+            space + text if column in right else text + space
+            for column, (text, space) in enumerate(zip(row, padding, strict=True))
+        ]
+        yield f"| {' | '.join(cells)} |"
+        if number == 0:
+            rules = ["-" * (width - 1) + (":" if column in right else "-") for column, width in enumerate(widths)]
+            yield f"| {' | '.join(rules)} |"
+
+
+def _width(text: str) -> int:
+    """Return the width of a text in a terminal: two columns for a Chinese character, none for a combining mark."""
+    return sum(
+        0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
+        for character in text
+    )
+
+
+def to_latex(table: Table) -> Iterator[str]:
+    """Yield the lines of table.tex: a `table` with booktabs rules for each block."""
+    yield r"% needs \usepackage{booktabs}"
+    yield from (f"% {signature}" for signature in table.signatures)
+    yield f"% {table.command}"
+    if table.scorecard is not None:
+        yield from _latex_scorecard(table, table.scorecard)
+    for block in table.blocks:
+        caption = " ".join([f"{table.title}: {block.heading}.", *block.notes])
+        heading = ["System", *(column.heading for column in block.columns)]
+        rows = [[row.title, *map(row.printed, block.columns)] for row in block.rows]
+        yield from ("", *latex_tabular(caption, f"{table.study}-{block.name}", [heading, *rows]))
+
+
+def latex_tabular(caption: str, label: str, rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a `table` with booktabs rules. rows: headings first; all columns but the first are numbers."""
+    label = re.sub(r"[^a-zA-Z0-9]+", "-", label)
+    yield from (r"\begin{table}", r"\centering", rf"\caption{{{_latex(caption)}}}", rf"\label{{tab:{label}}}")
+    yield rf"\begin{{tabular}}{{l{'r' * (len(rows[0]) - 1)}}}"
+    yield from (r"\toprule", _latex_row(*rows[0]), r"\midrule", *(_latex_row(*row) for row in rows[1:]))
+    yield from (r"\bottomrule", r"\end{tabular}", r"\end{table}")
+
+
+def _latex_scorecard(table: Table, scorecard: Scorecard) -> Iterator[str]:
+    notes = [f"[{number}] {footnote}" for number, footnote in enumerate(scorecard.footnotes, start=1)]
+    caption = _latex(" ".join([f"{table.title}: scorecard.", scorecard.note, *notes]))
+    heading, *rows = scorecard_rows(scorecard)
+    yield from ("", r"\begin{table*}", r"\centering", r"\small", rf"\caption{{{caption}}}")
+    yield from (rf"\label{{tab:{table.study}-scorecard}}", r"\begin{tabular}{llrrrlll}", r"\toprule")
+    yield from (_latex_row(*heading), r"\midrule", *(_latex_row(*row) for row in rows))
+    yield from (r"\bottomrule", r"\end{tabular}", r"\end{table*}")
+
+
+def _latex_row(*texts: str) -> str:
+    return " & ".join(map(_latex, texts)) + r" \\"
+
+
+_CSV = (
+    *("kind", "dataset", "test_set", "system", "title", "column", "seed", "value", "deviation", "low", "high"),
+    *("p_value", "detectable", "seeds_needed", "signature", "printed", "place"),
+)
+
+
+def to_csv(table: Table) -> Iterator[str]:
+    """Yield the lines of table.csv, numbers unrounded: for each cell, each of its seeds, and each printed figure."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, _CSV, lineterminator="\n")
+    writer.writeheader()
+    for entry in table.scorecard.entries if table.scorecard else []:
+        place = {"kind": "scorecard", "dataset": entry.dataset, "test_set": ", ".join(entry.test_sets)}
+        what = {**place, "system": entry.system, "title": entry.title, "column": entry.column}
+        numbers = _numbers(entry.ours) if entry.ours else {}
+        writer.writerow({**what, **numbers, "printed": entry.printed, "place": entry.place})
+    for block in table.blocks:
+        for row in block.rows:
+            for column, cell in row.cells.items():
+                place = {"kind": block.kind, "dataset": block.dataset, "system": row.system}
+                place["test_set"] = block.test_set or block.contrast_set or ""
+                what = {**place, "title": row.title, "column": column, "signature": cell.signature}
+                writer.writerow({**what, **_numbers(cell)})
+                writer.writerows({**what, "seed": seed, "value": one} for seed, one in (cell.by_seed or {}).items())
+    yield from stream.getvalue().removesuffix("\n").split("\n")
+
+
+def _numbers(cell: Cell) -> dict[str, float | None]:
+    numbers = {name: getattr(cell, name) for name in ("value", "deviation", "low", "high", "p_value")}
+    return numbers | {name: getattr(cell.power, name, None) for name in ("detectable", "seeds_needed")}
+
+
+_LATEX = {
+    **{character: rf"\{character}" for character in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+    "±": r"$\pm$",
+    "†": r"$^{\dagger}$",
+    "‡": r"$^{\ddagger}$",
+    DIFFERENCE: r"$\Delta$",
+}
+
+
+def _latex(text: str) -> str:
+    """Escape LaTeX's special characters; set marks, ±, Δ and the minus signs of numbers in mathematics."""
+    escaped = "".join(_LATEX.get(character, character) for character in text)
+    return re.sub(r"(?<![\w-])-(?=\d)", "$-$", escaped)

@@ -6,6 +6,7 @@ sentences (a bootstrap sample, a group of lengths) needs no text.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -76,3 +77,14 @@ def corpus_ter(statistics: NDArray[np.float64]) -> NDArray[np.float64]:
 def as_array(rows: Sequence[Sequence[float]]) -> NDArray[np.float64]:
     """Statistics of a score file as [sentences, columns]. All sums are far below 2^53, so they are exact."""
     return np.array(rows, dtype=np.float64)
+
+
+def wilson_interval(share: float, pairs: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share, 0 to 1, of so many pairs (Wilson 1927).
+
+    The share may be a mean over seeds; the interval is then that of one training, because all seeds see the same pairs.
+    """
+    z = 1.959963984540054  # 97.5 % of a normal distribution lie below
+    middle = (share + z * z / (2 * pairs)) / (1 + z * z / pairs)
+    half = z / (1 + z * z / pairs) * math.sqrt(share * (1 - share) / pairs + z * z / (4 * pairs * pairs))
+    return middle - half, middle + half

@@ -32,10 +32,10 @@ from phrasemt.printed.results import (
     row_at,
 )
 from phrasemt.report.claims import ClaimRow, Evidence, beside_figures, claim_rows
-from phrasemt.report.printing import latex_tabular, markdown_rows
 from phrasemt.report.scored import decided_pairs, read_scored
 from phrasemt.report.sections.this_run import beside_papers, costs, relative_costs
 from phrasemt.report.sections.trainings import read_training
+from phrasemt.report.tables import latex_tabular, markdown_rows
 from phrasemt.runs.text_table import table
 from phrasemt.scoring.ratings import SystemRating, score_sheets
 from phrasemt.study.claims import analysed_figures, claims_of

@@ -12,7 +12,7 @@ from invented_study import InventedStudy, rewrite
 
 from phrasemt.artefacts.table import Block, Table
 from phrasemt.errors import DataError, PhrasemtError
-from phrasemt.report.blocks.contrasts import wilson_interval
+from phrasemt.scoring.statistics import wilson_interval
 
 
 def built(folder: Path, *systems: str, seeds: tuple[int, ...] = (1, 2)) -> InventedStudy:

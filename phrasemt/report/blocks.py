@@ -1,4 +1,8 @@
-"""The parts of the results table: blocks, rows and cells. A cell names the files that its number comes from."""
+"""Blocks of the results table: perplexities, decisions about chunks, averaged weights; and what all blocks
+are made with.
+
+A cell names the files that its number comes from.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,17 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from phrasemt.artefacts.artefact import JsonFile
+from phrasemt.artefacts.corpus import ComparedSplits
 from phrasemt.artefacts.sidecar import DigestedFile
 from phrasemt.artefacts.table import Block, BlockKind, Cell, Column, Row
+from phrasemt.artefacts.training import AverageScores
+from phrasemt.artefacts.translations import ChunkAccuracies, ChunkAccuracy, ChunkDecisions, Perplexity, PerplexityScores
+from phrasemt.corpus.compare_splits import describe
 from phrasemt.errors import DataError, MismatchError, check_equal
 from phrasemt.fields import Settings
 from phrasemt.files.digests import digest_file
@@ -182,3 +191,171 @@ def note_on_seeds(settings: MakeTable) -> str:
         if numbers.get(name, len(settings.seeds)) < len(settings.seeds)
     ]
     return f"{note} Fewer trainings, of the first seeds: {', '.join(fewer)}." if fewer else note
+
+
+def notes_on_splits(settings: MakeTable, paths: Sequence[Path]) -> dict[tuple[str, str], str]:
+    """Return a note for each test set (data set, name).
+
+    Raises DataError naming a test set without counts.
+    """
+    found = {}
+    for path in paths:
+        dataset = ComparedSplits.pattern.names(path)["dataset"]
+        for name, counts in ComparedSplits.read(path).splits.items():
+            found[dataset, name] = f"{dataset}, {name}: {describe(counts)}."
+    for test_set in settings.test_sets:
+        if test_set not in found:
+            what = f"the table would be incomplete: no counts of what {' '.join(test_set)} shares with train"
+            next_step = "run the workflow again, which makes the missing files"
+            raise DataError(what, where=", ".join(map(str, paths)) or "--splits", next_step=next_step)
+    return {test_set: found[test_set] for test_set in settings.test_sets}
+
+
+_PERPLEXITY_COLUMNS = [
+    Column(key="per_token", heading="per token", meaning="exp(NLL / tokens), </s> included"),
+    Column(key="per_word", heading="per word", meaning="exp(NLL / (words + sentences))"),
+]
+_PERPLEXITY_NOTE = "Perplexity without label smoothing; each sentence is a text of its own. No test of significance."
+
+
+def perplexity_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
+    """Make a block for each test set, if the study has language models."""
+    made = make_blocks(
+        settings,
+        "perplexity",
+        "perplexity",
+        paths,
+        PerplexityScores,
+        settings.language_models,
+        places=settings.test_sets,
+        columns=_PERPLEXITY_COLUMNS,
+        cells=_perplexity_cells,
+        sizes=("sentences", "words", "tokens"),
+        note=_PERPLEXITY_NOTE,
+    )
+    return [block for block, _ in made]
+
+
+def _perplexity_cells(runs: Runs[Perplexity]) -> dict[str, Cell]:
+    size = runs.first
+    signature = f"perplexity|smooth:none|sentences:{size.sentences}|words:{size.words}|tokens:{size.tokens}"
+    return {column.key: runs.mean(attrgetter(column.key), signature) for column in _PERPLEXITY_COLUMNS}
+
+
+_CHUNK_COLUMNS = [
+    Column(key="boundary_acc", heading="boundary", meaning="share of positions with the right decision"),
+    Column(key="boundary_precision", heading="P", meaning="share of predicted starts that are right"),
+    Column(key="boundary_recall", heading="R", meaning="share of reference starts that are predicted"),
+    Column(key="boundary_f1", heading="F1", meaning="of starts"),
+    Column(key="label_acc_paper", heading="label/all", meaning="share of positions with the right boundary and label"),
+    Column(key="label_acc", heading="label", meaning="share of reference chunks with the right label"),
+]
+_CHUNK_NOTE = (
+    "Chunks: decisions in percent. At each position (a word or </s>) the model knows the words and chunks of the "
+    "reference before it. label/all is the label accuracy of Zhou et al. (2017): a position counts as right if its "
+    "boundary and label are right, also within chunks, where no label is learned."
+)
+_MAJORITY = "always a start, always the most frequent label"
+
+
+def chunk_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
+    """Make a block for each test set, if the study has chunk-based decoders."""
+    blocks = []
+    for block, runs in make_blocks(
+        settings,
+        "chunks",
+        "scores of chunks",
+        paths,
+        ChunkAccuracies,
+        settings.chunking,
+        places=settings.test_sets,
+        columns=_CHUNK_COLUMNS,
+        cells=lambda runs: _chunk_cells(runs, lambda part: part),
+        sizes=("sentences", "positions", "chunks"),
+        note=_CHUNK_NOTE,
+    ):
+        first = runs[settings.chunking[0]]
+        one = Runs(parts={settings.seeds[0]: first.first}, sources=first.sources[:1])
+        block.rows.insert(0, Row(system="", title=_MAJORITY, cells=_chunk_cells(one, lambda part: part.majority)))
+        blocks.append(block)
+    return blocks
+
+
+def _chunk_cells(runs: Runs[ChunkAccuracy], decisions: Callable[[ChunkAccuracy], ChunkDecisions]) -> dict[str, Cell]:
+    signature = f"chunks|teacher_forced|positions:{runs.first.positions}|chunks:{runs.first.chunks}"
+
+    def percentage(key: str) -> Callable[[ChunkAccuracy], float]:
+        return lambda part: 100 * getattr(decisions(part), key)
+
+    return {column.key: runs.mean(percentage(column.key), signature) for column in _CHUNK_COLUMNS}
+
+
+_BLEU, _PERPLEXITY = "greedy search", "per token of the vocabulary, without label smoothing"
+_AVERAGE_COLUMNS = [
+    Column(key="dev_bleu", heading="dev BLEU", meaning=_BLEU),
+    Column(key="dev_perplexity", heading="dev perplexity", meaning=_PERPLEXITY),
+    Column(key="last_bleu", heading="last BLEU"),
+    Column(key="last_perplexity", heading="last perplexity"),
+    Column(key="updates", heading="averaged updates"),
+]
+_AVERAGE_NOTE = (
+    "Averages: dev scores of the weights that translate. They are the mean of the weights after the averaged updates "
+    "(in brackets: how many). last: dev scores of the weights after the last update alone."
+)
+
+
+def average_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
+    """Make a block for each data set; no blocks for a study that trains nothing."""
+    titles = {name: title for name, title in settings.systems if name in settings.trained}
+    knowing = ", ".join(titles[system] for system in settings.chunking if system in titles)
+    blocks = []
+    for block, runs in make_blocks(
+        settings,
+        "averages",
+        "scores of averaged weights",
+        paths,
+        AverageScores,
+        list(titles),
+        places=[(dataset, "dev") for dataset in settings.datasets],
+        columns=_AVERAGE_COLUMNS,
+        cells=_average_cells,
+        note=_AVERAGE_NOTE,
+    ):
+        if knowing:
+            given = "Dev perplexities given where the chunks of the reference begin, unlike others"
+            block.notes.append(f"{given}: {knowing}.")
+        worse = [
+            f"{titles[system]} (seed {seed})"
+            for system, of_system in runs.items()
+            for seed, file in of_system.parts.items()
+            if file.worse_than_last
+        ]
+        if worse:
+            what = f"Averages of {block.dataset} that are worse on dev than the last update"
+            block.notes.append(f"{what}: {', '.join(worse)}.")
+        blocks.append(block)
+    return blocks
+
+
+def _average_cells(runs: Runs[AverageScores]) -> dict[str, Cell]:
+    """The cells of a system, by column. A language model has no BLEU."""
+    first = runs.first
+    sentences = f"sentences:{first.sentences}"
+    bleu = f"{dev_bleu_signature(first.dev_bleu_tokenizer)}|beam:1|{sentences}"
+    perplexity = f"perplexity|smooth:none|{sentences}"
+    updates = runs.mean(lambda file: len(file.updates), "number of averaged checkpoints")
+    text = "; ".join(dict.fromkeys(_range(file.updates) for file in runs.parts.values()))
+    cells = {
+        "dev_perplexity": runs.mean(lambda file: file.dev_perplexity, perplexity),
+        "last_perplexity": runs.mean(lambda file: file.last.dev_perplexity, perplexity),
+        "updates": updates.model_copy(update={"text": text}),
+    }
+    if first.dev_bleu is not None:
+        cells["dev_bleu"] = runs.mean(attrgetter("dev_bleu"), bleu)
+        cells["last_bleu"] = runs.mean(attrgetter("last.dev_bleu"), bleu)
+    return cells
+
+
+def _range(updates: Sequence[int]) -> str:
+    """The averaged updates: `360 to 400 (5)`, or `400` for a single checkpoint."""
+    return str(updates[0]) if len(updates) == 1 else f"{updates[0]} to {updates[-1]} ({len(updates)})"

@@ -1,1 +1,0 @@
-"""The blocks of the results table, one module for each kind of score."""
