@@ -53,7 +53,7 @@ def add_cores(parser: Any) -> None:
     """Add the option --cores."""
     here = len(os.sched_getaffinity(0))
     kind = in_range(int, 1, here, because="the cores that this process may use")
-    parser.add_argument("--cores", type=kind, default=here, metavar="N", help="default: all")
+    parser.add_argument("--cores", type=kind, default=here, metavar="N", help="cores to use (default: all)")
 
 
 def system_files(options: argparse.Namespace) -> list[TrainedSystem]:
