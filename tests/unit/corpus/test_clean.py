@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.corpus import clean
-from phrasemt.corpus.clean import FILTERS, WrittenLanguage, clean_pairs, pair_digest, script_of, scripts_of
+from phrasemt.corpus.clean import FILTERS, WrittenLanguage, clean_pairs, pair_digest
 from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines
@@ -161,18 +160,6 @@ def test_dev_and_test_keep_every_pair(tmp_path: Path) -> None:
     assert (cleaned.rows, cleaned.head, cleaned.dropped) == ([0, 1, 2, 3, 4], "# read 5 kept 5 dropped 0", [])
 
 
-@pytest.mark.parametrize("filters", [None, CleaningFilters()])
-def test_line_ends_inside_lines(
-    tmp_path: Path, filters: CleaningFilters | None, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO", logger="phrasemt")
-    pairs = [("\ufeffone\u2028two\r", "eins\x0czwei\r"), ("three\x85  four\r", "drei vier"), ("five", "fünf")]
-    cleaned = run(tmp_path, pairs, filters=filters)
-    assert cleaned.pairs == [("one two", "eins zwei"), ("three four", "drei vier"), ("five", "fünf")]
-    assert "3 lines ended in a carriage return (CRLF)" in caplog.text
-    assert "3 lines had white space or control characters normalised" in caplog.text
-
-
 def test_texts_are_read_one_after_the_other(tmp_path: Path) -> None:
     texts = [[("a", "b"), ("", "c")], [("d", "e")], [("a", "b"), ("f", "g")]]
     cleaned = run(tmp_path, *texts, filters=CleaningFilters())
@@ -264,12 +251,6 @@ def test_nothing_kept(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["raw_source0", "raw_target0"]
 
 
-def test_texts_without_partner(tmp_path: Path) -> None:
-    outputs: dict[str, Any] = {name: tmp_path / name for name in ("source", "target", "rows", "dropped")}
-    with pytest.raises(DataError, match=r"each source text needs its target text .* found 1 and 0"):
-        clean_pairs(settings=TRAIN, cores=1, raw_source=[tmp_path / "a"], raw_target=[], **outputs)
-
-
 @pytest.mark.parametrize(
     ("language", "line", "share"),
     [
@@ -294,14 +275,6 @@ def test_share_of_letters(language: str, line: str, share: float) -> None:
         assert sides.script_share(line) == pytest.approx(share)
 
 
-def test_remembered_characters_do_not_change_shares() -> None:
-    lines = ["Grüße", "где", "Grüße где", "gr где", "ß", "д", "12", "ü д"]
-    remembering = WrittenLanguage("de")
-    assert [remembering.script_share(line) for line in lines] == [
-        WrittenLanguage("de").script_share(line) for line in lines
-    ]
-
-
 @pytest.mark.parametrize(
     ("language", "line", "words"),
     [
@@ -316,19 +289,6 @@ def test_remembered_characters_do_not_change_shares() -> None:
 )
 def test_words(language: str, line: str, words: int) -> None:
     assert WrittenLanguage(language).words(line) == words
-
-
-def test_scripts() -> None:
-    assert [script_of(character) for character in "aßя中あ1 ،ー"] == [
-        "LATIN",
-        "LATIN",
-        "CYRILLIC",
-        "CJK",
-        "HIRAGANA",
-        *[None] * 4,
-    ]
-    assert scripts_of("ja") == {"CJK", "HIRAGANA", "KATAKANA"}
-    assert scripts_of("fi") == {"LATIN"}
 
 
 def test_digests_tell_pairs_apart() -> None:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import http.server
-import io
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from phrasemt.cli import main
 from phrasemt.corpus.fetch import fetch_corpus
-from phrasemt.errors import DamagedFileError, DataError, DownloadError, PhrasemtError
+from phrasemt.errors import DamagedFileError, DownloadError, PhrasemtError
 from phrasemt.files import download
 from phrasemt.registry import corpora as registry
 from phrasemt.registry.corpora import Corpus
@@ -244,22 +241,6 @@ def test_an_interrupted_run_keeps_its_bytes(
     assert fetch_it() == DATA
 
 
-def test_a_full_disk_keeps_nothing(fetch_it: Fetch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class FullDisk(io.FileIO):
-        def write(self, data: object) -> int:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    original = Path.open
-
-    def open_(path: Path, mode: str = "r", **keywords: Any) -> Any:
-        return FullDisk(path, "w") if "w" in mode else original(path, mode, **keywords)
-
-    monkeypatch.setattr(Path, "open", open_)
-    with pytest.raises(OSError, match="No space left on device"):
-        fetch_it()
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_no_server(server: Server, fetch_it: Fetch, register: Callable[..., None], pauses: list[float]) -> None:
     register(url="http://127.0.0.1:1/corpus.txt")
     with pytest.raises(DownloadError, match=r"failed again and again .* no connection: .*refused"):
@@ -310,14 +291,6 @@ def test_md5_where_nothing_better_is_known(server: Server, fetch_it: Fetch, regi
     register(sha256=None, md5="0" * 32)
     with pytest.raises(DownloadError, match=r"wrong checksum \(expected md5 00000000000000000000000000000000, found"):
         fetch_it()
-
-
-def test_a_file_without_checksum_is_reported(
-    fetch_it: Fetch, register: Callable[..., None], caplog: pytest.LogCaptureFixture
-) -> None:
-    register(sha256=None, bytes=None, unverified="the source changes every week")
-    assert fetch_it() == DATA
-    assert f"has no checksum (the source changes every week): sha256 {hashlib.sha256(DATA).hexdigest()}" in caplog.text
 
 
 def test_the_first_download_of_a_file_without_checksum_is_locked(
@@ -382,32 +355,12 @@ def test_without_checksum_and_version_nothing_is_resumed(
     assert server.ranges == [None, None]
 
 
-def test_progress_messages(fetch_it: Fetch, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(download, "PROGRESS_EVERY", 0.0)
-    caplog.set_level("INFO", logger="phrasemt")
-    assert fetch_it() == DATA
-    assert f"fetch_corpus: corpus.txt: 0.3 of {len(DATA) / 1e6:.1f} MB" in caplog.text
-
-
-def test_unknown_corpus_and_file(tmp_path: Path) -> None:
-    for corpus, file in (("multi30", "train.en.gz"), ("multi30k", "train.xx.gz")):
-        with pytest.raises(DataError, match="did you mean"):
-            fetch_corpus(settings=FetchCorpus.registered(corpus, file), cores=1, file=tmp_path / "file")
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.fixture
 def mirror(tmp_path_factory: pytest.TempPathFactory, register: object, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path_factory.mktemp("mirror")
     (folder / "tiny").mkdir()
     monkeypatch.setenv("PHRASEMT_MIRROR", str(folder))
     return folder
-
-
-def test_mirror(server: Server, fetch_it: Fetch, mirror: Path) -> None:
-    (mirror / "tiny" / "corpus.txt").write_bytes(DATA)
-    assert fetch_it() == DATA
-    assert server.ranges == []
 
 
 def test_mirror_without_the_file(

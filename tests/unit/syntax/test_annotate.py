@@ -230,22 +230,6 @@ def test_an_annotator_of_another_kind(folder):
     check([folder.path / "tags"], numbered(3))
 
 
-def test_damaged_files_are_annotated_again(folder, caplog):
-    folder.collect(numbered(300))
-    whole = folder.parse().read_bytes()
-    folder.asked()
-    victim = sorted((folder.path / "cache").glob("annotations/*/*/*.arrow"))[10]
-    data = victim.read_bytes()
-    victim.write_bytes(data[:500] + bytes([data[500] ^ 4]) + data[501:])
-    caplog.set_level("INFO")
-    assert folder.parse().read_bytes() == whole
-    again = len(folder.asked())
-    assert 0 < again < 20
-    damaged, found, _ = messages(caplog)
-    assert damaged.startswith(f"warning: {victim} is damaged")
-    assert found == f"parse_sentences: 300 sentences, {300 - again} of them found in the store"
-
-
 def test_annotations_that_get_lost_meanwhile(folder, monkeypatch):
     folder.collect(numbered(30))
     monkeypatch.setattr(AnnotationStore, "add", lambda store, keys, annotations: None)
@@ -254,27 +238,10 @@ def test_annotations_that_get_lost_meanwhile(folder, monkeypatch):
     assert not list(folder.path.glob("*annotations.0*"))
 
 
-def test_an_annotator_that_forgets_a_sentence(folder, monkeypatch):
-    folder.collect(numbered(30))
-    monkeypatch.setattr(Fake, "annotate", lambda self, sentences: list(map(expected, sentences[1:])))
-    with pytest.raises(AssertionError, match="an annotation for each sentence"):
-        folder.parse()
-    assert list((folder.path / "cache").rglob("*.arrow")) == []
-
-
 @pytest.mark.parametrize(("visible", "processes"), [(False, 3), (True, 1)])
 def test_one_process_on_a_gpu(monkeypatch, visible, processes):
     monkeypatch.setattr("torch.cuda.is_available", lambda: visible)
     assert annotate._processes(3) == processes
-
-
-def test_progress_is_told_from_time_to_time(folder, monkeypatch, caplog):
-    caplog.set_level("INFO")
-    monkeypatch.setattr(annotate, "_SECONDS_BETWEEN_MESSAGES", 0.0)
-    folder.collect(numbered(200))
-    folder.parse()
-    assert len(progress := messages(caplog)) == 10
-    assert progress[1] == "parse_sentences: 25 of 200 annotated, N/s, 0 minutes left"
 
 
 def test_a_killed_job_keeps_its_finished_blocks(folder):

@@ -70,12 +70,6 @@ def test_the_description_is_the_same_wherever_the_files_lie(tmp_path: Path, mode
     assert describe(tmp_path / "other.json", moved, "constituency", "vectors").description == content
 
 
-def test_an_empty_list_is_no_card(tmp_path: Path) -> None:
-    (tmp_path / "card.json").write_text("[]")
-    with pytest.raises(DamagedFileError, match="not the card of a parser or chunker"):
-        Card.read(tmp_path / "card.json")
-
-
 def test_unfinished_files_have_their_final_names(tmp_path: Path) -> None:
     unfinished = temporary_beside(tmp_path / "chunker.pt")
     unfinished.write_text("model")

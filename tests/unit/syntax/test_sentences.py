@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacremoses import MosesTokenizer
 
-from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.errors import DamagedFileError
 from phrasemt.files.lines import write_lines
 from phrasemt.stages.syntax import CollectSentences
 from phrasemt.syntax.sentences import (
@@ -112,15 +112,6 @@ def test_empty_corpus_and_one_sentence(tmp_path, caplog):
         "collect_sentences: 2 lines, 2 empty, 0 distinct sentences",
         "collect_sentences: 1 lines, 0 empty, 1 distinct sentences",
     ]
-
-
-def test_bytes_that_are_no_text(tmp_path):
-    (tmp_path / "tokens").write_bytes(b"a\nb \xff\n")
-    with pytest.raises(DataError, match="tokens, line 2, byte 3: not UTF-8"):
-        collect_sentences(
-            settings=CollectSentences(), cores=1, tokens=tmp_path / "tokens", sentences=tmp_path / "sentences"
-        )
-    assert [path.name for path in tmp_path.iterdir()] == ["tokens"]
 
 
 def test_damaged_files(tmp_path):

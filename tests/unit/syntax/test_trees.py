@@ -181,21 +181,3 @@ def test_broken_trees_are_named(read, tmp_path, text, line, problem):
         f"{tmp_path / 'trees.mrg'}, line {line}: the tree that begins here is malformed"
     )
     assert problem in str(caught.value)
-
-
-def test_trees_before_a_broken_one_are_read(tmp_path):
-    (tmp_path / "trees").write_text("(NP (NN a))\n(NP (NN a\n")
-    trees = read_treebank(tmp_path / "trees")
-    assert words(next(trees)) == ["a"]
-    with pytest.raises(DataError, match="line 2"):
-        next(trees)
-
-
-def test_the_whole_sample_of_the_penn_treebank(shared_data, tmp_path):
-    import zipfile
-
-    with zipfile.ZipFile(shared_data / "treebank" / "treebank.zip") as archive:
-        names = [name for name in archive.namelist() if name.endswith(".mrg")]
-        (tmp_path / "trees").write_bytes(b"".join(archive.read(name) for name in sorted(names)))
-    counts = [len(words(tree)) for tree in read_treebank(tmp_path / "trees")]
-    assert (len(counts), sum(counts)) == (3914, 94_084)

@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from phrasemt import cli
 from phrasemt.artefacts.sidecar import Origin, sidecar_path
 from phrasemt.cli import main
 from phrasemt.corpus import extract, fetch
@@ -31,6 +30,7 @@ from phrasemt.stages.corpus import ExtractText, FetchCorpus
 from phrasemt.stages.syntax import TrainParser
 from phrasemt.text import vocab
 from phrasemt.workflow import cache as artefacts
+from phrasemt.workflow import run_stage
 from phrasemt.workflow.cache import Entry, clean, contents, entry_of, verify
 
 OUTPUTS = {"source_vocabulary": Path("vocabulary.en"), "target_vocabulary": Path("vocabulary.de")}
@@ -133,16 +133,12 @@ def test_other_work_is_a_miss(study, runs, change):
     assert len(runs) == 2
 
 
-def test_other_code_is_a_miss(study, runs, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "value"), [("code_digest", "0" * 16), ("library_versions", {"python": "4.0.0"})], ids=["code", "libraries"]
+)
+def test_other_code_and_other_libraries_are_a_miss(study, runs, monkeypatch, name, value):
     study("first")
-    monkeypatch.setattr(cli, "code_digest", lambda *modules: "0" * 16)
-    study("second")
-    assert len(runs) == 2
-
-
-def test_other_versions_of_libraries_are_a_miss(study, runs, monkeypatch):
-    study("first")
-    monkeypatch.setattr(cli, "library_versions", lambda libraries: {"python": "4.0.0"})
+    monkeypatch.setattr(run_stage, name, lambda *arguments: value)
     study("second")
     assert len(runs) == 2
 
@@ -233,8 +229,8 @@ def test_a_fetched_file_is_found_by_its_checksum(corpus, runs, tmp_path, monkeyp
     with monkeypatch.context() as once:
         once.setenv("PHRASEMT_MIRROR", str(tmp_path / "mirror"))
         assert get(tmp_path / "first").read_bytes() == DATA
-    monkeypatch.setattr(cli, "code_digest", lambda *modules: "0" * 16)
-    monkeypatch.setattr(cli, "library_versions", lambda libraries: {"python": "4.0.0"})
+    monkeypatch.setattr(run_stage, "code_digest", lambda *modules: "0" * 16)
+    monkeypatch.setattr(run_stage, "library_versions", lambda libraries: {"python": "4.0.0"})
     assert get(tmp_path / "second").read_bytes() == DATA, "without mirror and source, by other code"
     assert runs == ["fetch_corpus"]
     corpus(sha256=hashlib.sha256(b"another file").hexdigest())

@@ -280,14 +280,6 @@ def test_phrases_depend_on_the_sentence_alone(split, mode, monkeypatch):
     assert len({tuple(ends) for ends in all_at_once}) > 20
 
 
-def test_same_file_for_every_number_of_cores(split, monkeypatch):
-    monkeypatch.setattr(phrases, "_LINES_PER_BATCH", 5)
-    sentences = [" ".join(map(str, range(number))) for number in range(40)]
-    for cores in (1, 2):
-        split.extract(sentences, mode="random", cores=cores, name=str(cores))
-    assert (split.folder / "1").read_bytes() == (split.folder / "2").read_bytes()
-
-
 def test_given(split, monkeypatch):
     """Lines of the user are those of the raw pairs; rows 1, 3 and 4 were dropped."""
     monkeypatch.setattr(phrases, "_LINES_PER_BATCH", 2)

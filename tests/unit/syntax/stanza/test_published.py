@@ -74,10 +74,6 @@ def fetch(path: Path, name: str) -> bytes:
     return path.read_bytes()
 
 
-def test_a_file_in_stanzas_layout(server: Path, tmp_path: Path) -> None:
-    assert fetch(tmp_path / "model.pt", "known.pt") == MODEL
-
-
 def character_model(path: Path, *, forward: bool) -> None:
     """A language model of characters that has learned nothing."""
     import torch

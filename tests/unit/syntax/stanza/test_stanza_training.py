@@ -23,7 +23,7 @@ from phrasemt.syntax.stanza.vectors import train_vectors
 from phrasemt.syntax.trees import parse_tree, read_treebank, tree_text, words
 
 if TYPE_CHECKING:
-    from tiny import TinyAnnotators
+    pass
 
 RARE = "(FRAG (ADVP (RB so)) (XQ (XX .)))"  # a label, a tag and words that no training tree has
 
@@ -147,17 +147,6 @@ def test_scores_of_a_chunker(tmp_path: Path, vectors: Path, chunks: dict[str, li
     scores = chunker(tmp_path, vectors, chunks).scores
     assert scores["types"]["INTJ"]["gold"] == 1  # though none was trained
     assert 0 <= scores["f1"] <= 1
-
-
-def test_the_card_names_the_files(tiny_annotators: TinyAnnotators) -> None:
-    card = Card.read(tiny_annotators.parser)
-    assert (card.kind, card.origin, card.language) == ("constituency", "trained", "en")
-    assert {role: file.path.name for role, file in card.files.items()} == {
-        "constituency": "constituency.pt",
-        "tagger": "tagger.pt",
-        "vectors": "vectors.pt",
-    }
-    card.verify()
 
 
 def test_sentences_limits_what_is_learned_from(tmp_path: Path, vectors: Path, trees: dict[str, list[Path]]) -> None:
