@@ -14,8 +14,7 @@ from phrasemt.artefacts.artefact import Out
 from phrasemt.artefacts.corpus import OriginalFile
 from phrasemt.errors import DownloadError
 from phrasemt.files.download import BLOCK, DownloadRequest, FileVerifier, download, with_progress
-from phrasemt.files.lock_file import lock_file, locked, record
-from phrasemt.files.source_file import MIRROR, SourceFile
+from phrasemt.files.source_file import MIRROR, SourceFile, lock_file, locked, record
 from phrasemt.stages.corpus import FetchCorpus
 
 log = logging.getLogger("phrasemt.corpus.fetch")

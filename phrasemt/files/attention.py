@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from phrasemt.errors import DamagedFileError
-from phrasemt.files.arrow import open_described, with_description
+from phrasemt.files.columns import open_described, with_description
 from phrasemt.files.lines import write_atomic
 
 AttentionPlace = Literal["enc_self", "enc_phrases", "dec_self", "dec_phrases", "cross"]

@@ -13,6 +13,7 @@ same row numbers. The file carries no checksum: the command line compares each i
 from __future__ import annotations
 
 import bisect
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +24,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from phrasemt.errors import DamagedFileError, MismatchError, check_digest
-from phrasemt.files.arrow import open_described, with_description
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import write_atomic
 
 FORMAT = 2
+_KEY = b"phrasemt"  # of the JSON in the metadata of an Arrow file
 
 
 @dataclass(frozen=True)
@@ -234,3 +235,32 @@ def damaged(path: Path, *, expected: object = None, found: object) -> DamagedFil
     """The error for a column file that cannot be used."""
     what = "incomplete or damaged column file"
     return DamagedFileError(what, where=path, expected=expected, found=found, next_step="delete it and run again")
+
+
+def with_description(schema: pa.Schema, **description: object) -> pa.Schema:
+    """The schema with this JSON in its metadata. One of the values is the `format`."""
+    return schema.with_metadata({_KEY: json.dumps(description, sort_keys=True).encode()})
+
+
+def open_described(
+    source: pa.NativeFile | pa.Buffer, schema: pa.Schema, number: int
+) -> tuple[pa.ipc.RecordBatchFileReader, dict[str, Any]]:
+    """Open a file of this schema and number of format; returns its reader and the other JSON.
+
+    Raises ValueError, with the reason, for another file and for one that is cut off.
+    """
+    try:
+        reader = pa.ipc.open_file(source)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(str(error)) from None
+    description: dict[str, Any] = json.loads((reader.schema.metadata or {}).get(_KEY, b"{}"))
+    if (found := description.pop("format", None)) != number or not reader.schema.equals(schema):
+        raise ValueError(
+            f"format {found}, columns {_in_words(reader.schema)}, instead of format {number}, columns "
+            f"{_in_words(schema)}"
+        )
+    return reader, description
+
+
+def _in_words(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)

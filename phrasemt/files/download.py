@@ -2,8 +2,9 @@
 
 A file that differs from its description never gets its name.
 
-No HTTP library resumes: urllib3, requests and httpx repeat whole requests, and pooch begins again with the first byte.
-The standard library needs no package, and takes proxies and certificates from the system as curl does.
+No HTTP library resumes: urllib3, requests and httpx repeat whole requests. pooch 1.9 deletes what an interrupted
+download left, compares no sizes, and tries a wrong address as often as a busy one. The standard library needs no
+package, and takes proxies and certificates from the system as curl does.
 """
 
 from __future__ import annotations
@@ -45,22 +46,20 @@ def download(wanted: DownloadRequest, file: Path) -> None:
     """Download a file to `file`.
 
     An interrupted download leaves its bytes in the same folder as `.<name>.partial`, and the next address or the next
-    run continues it. The download of a file without a checksum starts anew, because the bytes could belong to another
+    run continues it. Every attempt at a file without a checksum starts anew, because the bytes could belong to another
     version of the file.
     Raises DownloadError if the download fails at all addresses; the error is the one of the last address.
     """
     partial = file.with_name(f".{wanted.file.name}.partial")
-    if wanted.file.checksum is None:
-        partial.unlink(missing_ok=True)
     *others, last = wanted.file.url, *wanted.file.mirrors
     for address in others:
         try:
-            _Download(address, wanted, partial).run()
+            _download(address, wanted, partial)
             break
         except DownloadError as error:
             log.warning("%s: %s\n%s: trying the next address", wanted.stage, error, wanted.stage)
     else:
-        _Download(last, wanted, partial).run()
+        _download(last, wanted, partial)
     partial.replace(file)
 
 
@@ -69,9 +68,8 @@ def problem_of_address(url: str, file: SourceFile) -> str | None:
 
     Only the head of the answer is read: its size is compared, its bytes are not.
     """
-    attempt = _Download(url, DownloadRequest(file, "check", "use another address"), Path())
     try:
-        with attempt.open(start=0) as response:
+        with _open(url, DownloadRequest(file, "check", "use another address"), start=0) as response:
             length = response.headers.get("Content-Length")
     except DownloadError as error:
         return f"{error.what}: {error.found}" if error.found else error.what
@@ -107,135 +105,113 @@ class FileVerifier:
 
     def verify(self, *, where: object, next_step: str | None = None) -> None:
         """Raise DownloadError unless the bytes have the registered size and checksum."""
-        if self.wanted.file.bytes not in (None, self.size):
-            raise DownloadError(
-                "the file has the wrong size",
-                where=where,
-                expected=f"{self.wanted.file.bytes} bytes",
-                found=f"{self.size} bytes",
-                next_step=next_step,
-            )
-        found = self.digest.hexdigest()
+        file, found = self.wanted.file, self.digest.hexdigest()
+        if file.bytes not in (None, self.size):
+            what, sizes = "the file has the wrong size", (f"{file.bytes} bytes", f"{self.size} bytes")
+            raise DownloadError(what, where=where, expected=sizes[0], found=sizes[1], next_step=next_step)
         if not self.expected:
-            log.warning(
-                "%s: %s has no checksum (%s): sha256 %s", self.wanted.stage, where, self.wanted.file.unverified, found
-            )
+            log.warning("%s: %s has no checksum (%s): sha256 %s", self.wanted.stage, where, file.unverified, found)
         elif found != self.expected:
-            what = "the file has the wrong checksum"
-            raise DownloadError(
-                what, where=where, expected=f"{self.algorithm} {self.expected}", found=found, next_step=next_step
-            )
+            what, expected = "the file has the wrong checksum", f"{self.algorithm} {self.expected}"
+            raise DownloadError(what, where=where, expected=expected, found=found, next_step=next_step)
 
 
-class _Download:
-    """The attempts to download one file from one address; each one appends to `partial`."""
-
-    def __init__(self, url: str, wanted: DownloadRequest, partial: Path) -> None:
-        self.url, self.wanted, self.partial, self.source = url, wanted, partial, wanted.file
-        self.etag: str | None = None  # the server's name for the version of the file
-
-    def run(self) -> None:
-        """Try until the file is complete. The count of failed attempts starts anew after each new byte."""
-        furthest, failures = 0, 0
-        while True:
-            try:
-                self._attempt()
-                return
-            except _InterruptedError as error:
-                if error.stale:
-                    self.partial.unlink()
-                size = self.partial.stat().st_size if self.partial.exists() else 0
-                furthest, failures = (size, 0) if size > furthest else (furthest, failures + 1)
-                if failures > len(PAUSES):
-                    kept = f" to continue after the first {size} bytes" if size and self.source.checksum else ""
-                    raise DownloadError(
-                        "the download failed again and again",
-                        where=self.url,
-                        expected=f"{self.source.bytes} bytes" if self.source.bytes else None,
-                        found=error,
-                        next_step=f"run again{kept}, or {self.wanted.other_ways}",
-                    ) from None
-                pause = PAUSES[max(failures - 1, 0)]
-                log.warning("%s: %s: %s; next attempt in %g s", self.wanted.stage, self.url, error, pause)
-                time.sleep(pause)
-            except (DownloadError, OSError):  # another file than the described one, or a full disk
-                self.partial.unlink(missing_ok=True)
-                raise
-
-    def _attempt(self) -> None:
-        """Request the bytes that `partial` lacks, append them, and verify the file.
-
-        Raises _InterruptedError if a later attempt may succeed, else DownloadError.
-        """
-        check = FileVerifier(self.wanted)
-        if self.partial.exists() and (self.source.checksum or self.etag):
-            with self.partial.open("rb") as stream:
-                for block in iter(lambda: stream.read(BLOCK), b""):
-                    check.update(block)
-        resumed = check.size
-        if not resumed or resumed != self.source.bytes:
-            with self.open(start=resumed) as response:
-                if resumed and response.status == http.HTTPStatus.OK:  # the server sends the whole file again
-                    check, resumed = FileVerifier(self.wanted), 0
-                length = response.headers.get("Content-Length")
-                complete = self.source.bytes if length is None else resumed + int(length)
-                if self.source.bytes not in (None, complete):
-                    raise self._refusal(
-                        "the file at the source has another size than in the registry",
-                        expected=f"{self.source.bytes} bytes",
-                        found=f"{complete} bytes",
-                    )
-                with self.partial.open("ab" if resumed else "wb") as target:
-                    for block in with_progress(_blocks(response), self.wanted, start=resumed):
-                        target.write(block)
-                        check.update(block)
-            if complete is not None and check.size < complete:
-                raise _InterruptedError(f"the connection ended after {check.size} of {complete} bytes")
+def _download(url: str, wanted: DownloadRequest, partial: Path) -> None:
+    """Try until the file is complete. The count of failed attempts starts anew after each new byte."""
+    source, furthest, failures = wanted.file, 0, 0
+    while True:
         try:
-            check.verify(where=self.url, next_step=self.wanted.other_ways)
-        except DownloadError as error:
-            if resumed:
-                reason = f"the bytes of an earlier attempt belong to another file ({error.what})"
-                raise _InterruptedError(reason, stale=True) from None
+            _attempt(url, wanted, partial)
+            return
+        except _InterruptedError as error:
+            if error.stale:
+                partial.unlink()
+            size = partial.stat().st_size if partial.exists() else 0
+            furthest, failures = (size, 0) if size > furthest else (furthest, failures + 1)
+            if failures > len(PAUSES):
+                rest = f" to continue after the first {size} bytes" if size and source.checksum else ""
+                raise DownloadError(
+                    "the download failed again and again",
+                    where=url,
+                    expected=f"{source.bytes} bytes" if source.bytes else None,
+                    found=error,
+                    next_step=f"run again{rest}, or {wanted.other_ways}",
+                ) from None
+            pause = PAUSES[max(failures - 1, 0)]
+            log.warning("%s: %s: %s; next attempt in %g s", wanted.stage, url, error, pause)
+            time.sleep(pause)
+        except (DownloadError, OSError):  # another file than the described one, or a full disk
+            partial.unlink(missing_ok=True)
             raise
 
-    def open(self, *, start: int) -> http.client.HTTPResponse:
-        """The response of the server: the bytes from `start` on, or the whole file if its version has changed."""
-        request = urllib.request.Request(self.url, headers={"User-Agent": f"phrasemt/{__version__}"})
-        if start:
-            request.add_header("Range", f"bytes={start}-")
-            if self.etag:
-                request.add_header("If-Range", self.etag)
-        try:
-            response: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT)
-        except urllib.error.HTTPError as error:
-            answer = f"HTTP {error.code} {error.reason}"
-            if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                reason = "the partial file is longer than the file at the source"
-                raise _InterruptedError(reason, stale=True) from None
-            if error.code in _MAY_PASS:
-                raise _InterruptedError(answer) from None
-            raise self._refusal("the server does not give the file", found=answer) from None
-        except urllib.error.URLError as error:
-            if isinstance(error.reason, ssl.SSLCertVerificationError):
-                raise self._refusal("the server's certificate is not valid", found=error.reason) from None
-            raise _InterruptedError(f"no connection: {error.reason}") from None
-        except (OSError, http.client.HTTPException) as error:
-            raise _InterruptedError(f"no connection: {error!r}") from None
-        if response.headers.get_content_type() == "text/html":
-            response.close()
-            raise self._refusal(
-                "the server sent a web page instead of the file (a log-in, an error or a proxy)",
-                where=response.url,
-                expected=self.source.name,
-                found=f"text/html, HTTP {response.status}",
-            )
-        etag = response.headers.get("ETag", "")
-        self.etag = etag if etag.startswith('"') else None  # a weak tag, W/"...", does not promise equal bytes
-        return response
 
-    def _refusal(self, what: str, *, where: object = None, **details: object) -> DownloadError:
-        return DownloadError(what, where=where or self.url, next_step=self.wanted.other_ways, **details)
+def _attempt(url: str, wanted: DownloadRequest, partial: Path) -> None:
+    """Request the bytes that `partial` does not have yet, append them, and verify the file.
+
+    Raises _InterruptedError if a later attempt may succeed, else DownloadError.
+    """
+    source, check = wanted.file, FileVerifier(wanted)
+    if partial.exists() and source.checksum:
+        with partial.open("rb") as stream:
+            for block in iter(lambda: stream.read(BLOCK), b""):
+                check.update(block)
+    resumed = check.size
+    if not resumed or resumed != source.bytes:
+        with _open(url, wanted, start=resumed) as response:
+            if resumed and response.status == http.HTTPStatus.OK:  # the server sends the whole file again
+                check, resumed = FileVerifier(wanted), 0
+            length = response.headers.get("Content-Length")
+            complete = source.bytes if length is None else resumed + int(length)
+            if source.bytes not in (None, complete):
+                what, sizes = "the file at the source has another size than in the registry", (source.bytes, complete)
+                expected, found = (f"{size} bytes" for size in sizes)
+                raise DownloadError(what, where=url, expected=expected, found=found, next_step=wanted.other_ways)
+            with partial.open("ab" if resumed else "wb") as target:
+                for block in with_progress(_blocks(response), wanted, start=resumed):
+                    target.write(block)
+                    check.update(block)
+        if complete is not None and check.size < complete:
+            raise _InterruptedError(f"the connection ended after {check.size} of {complete} bytes")
+    try:
+        check.verify(where=url, next_step=wanted.other_ways)
+    except DownloadError as error:
+        if resumed:
+            reason = f"the bytes of an earlier attempt belong to another file ({error.what})"
+            raise _InterruptedError(reason, stale=True) from None
+        raise
+
+
+def _open(url: str, wanted: DownloadRequest, *, start: int) -> http.client.HTTPResponse:
+    """The response of the server, with the bytes from `start` on. Raises errors as `_attempt`."""
+    request = urllib.request.Request(url, headers={"User-Agent": f"phrasemt/{__version__}"})
+    if start:
+        request.add_header("Range", f"bytes={start}-")
+    try:
+        response: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT)
+    except urllib.error.HTTPError as error:
+        if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            raise _InterruptedError("the partial file is longer than the file at the source", stale=True) from None
+        answer = f"HTTP {error.code} {error.reason}"
+        if error.code in _MAY_PASS:
+            raise _InterruptedError(answer) from None
+        what = "the server does not give the file"
+        raise DownloadError(what, where=url, found=answer, next_step=wanted.other_ways) from None
+    except (OSError, http.client.HTTPException) as error:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else repr(error)
+        if not isinstance(reason, ssl.SSLCertVerificationError):
+            raise _InterruptedError(f"no connection: {reason}") from None
+        what = "the server's certificate is not valid"
+        raise DownloadError(what, where=url, found=reason, next_step=wanted.other_ways) from None
+    if response.headers.get_content_type() == "text/html":
+        response.close()
+        raise DownloadError(
+            "the server sent a web page instead of the file (a log-in, an error or a proxy)",
+            where=response.url,
+            expected=wanted.file.name,
+            found=f"text/html, HTTP {response.status}",
+            next_step=wanted.other_ways,
+        )
+    return response
 
 
 def _blocks(response: http.client.HTTPResponse) -> Iterator[bytes]:

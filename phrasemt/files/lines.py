@@ -16,6 +16,7 @@ import io
 import itertools
 import os
 import re
+import select
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -27,6 +28,10 @@ from phrasemt.errors import DataError, PhrasemtError
 # Bytes. No sentence is as long. Without a limit, a file without line breaks would fill the memory.
 LONGEST_LINE = 1 << 20
 _BLOCK = 1 << 18  # bytes
+# A pipe is asked again for this long before its lines count as a block: `cat` needs less to refill it, and somebody
+# who waits for an answer does not notice.
+_PATIENCE = 0.05  # seconds
+_PIECE = 1 << 20  # bytes
 
 
 @contextlib.contextmanager
@@ -108,6 +113,36 @@ def read_blocks(path: Path | str) -> Iterator[LineBlock]:
                 check_length(data[data.rfind(b"\n", 0, _BLOCK) + 1 :], path, first + data.count(b"\n", 0, _BLOCK))
             yield LineBlock(path, first, data)
             first += data.count(b"\n")
+
+
+def blocks_of_lines(descriptor: int, where: object, *, lines: int) -> Iterator[list[bytes]]:
+    """The lines of a file, a pipe or a keyboard without their "\\n", at most `lines` in a block.
+
+    A block ends early when the stream has no more lines yet, so a program that writes a line and waits for an answer
+    gets one; Python's own buffered reader waits for a full block, or gives one line at a time. The blocks of a file are
+    full, apart from the last. A last line without "\\n" counts as a line.
+    descriptor: of the stream. Raises DataError, with the name `where` of the stream, for a line of more than 1 MiB.
+    """
+    block: list[bytes] = []
+    rest, count, ended = b"", 0, False
+    while not ended:
+        if block and not select.select([descriptor], [], [], _PATIENCE)[0]:
+            yield block
+            block = []
+        piece = os.read(descriptor, _PIECE)
+        ended = not piece
+        *whole, rest = (rest + piece).split(b"\n")
+        if ended and rest:
+            whole, rest = [rest], b""
+        for number, line in enumerate((*whole, rest), start=count + 1):
+            check_length(line, where, number)
+        count += len(whole)
+        block += whole
+        while len(block) >= lines:
+            yield block[:lines]
+            block = block[lines:]
+    if block:
+        yield block
 
 
 def decode_lines(lines: Iterable[bytes], where: object, *, first: int = 1) -> Iterator[str]:

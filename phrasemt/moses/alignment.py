@@ -14,7 +14,7 @@ from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.moses import AlignedText, Alignment, MosesText
 from phrasemt.errors import DataError, check_equal
 from phrasemt.files.lines import count_lines, read_parallel, write_atomic
-from phrasemt.files.work_folder import work_folder
+from phrasemt.files.system import work_folder
 from phrasemt.moses.installation import run
 from phrasemt.stages.moses import AlignWords
 

@@ -16,7 +16,7 @@ from phrasemt.artefacts.moses import MosesText, Truecaser
 from phrasemt.artefacts.text import Tokens
 from phrasemt.errors import DataError, check_equal
 from phrasemt.files.lines import count_lines, read_lines, write_lines
-from phrasemt.files.work_folder import work_folder
+from phrasemt.files.system import work_folder
 from phrasemt.moses.installation import run
 from phrasemt.stages.moses import NormalizeCase, TrainTruecaser
 from phrasemt.symbols import escape, unescape

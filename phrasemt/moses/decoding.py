@@ -13,7 +13,7 @@ from phrasemt.artefacts.moses import LanguageModel, MosesText, PhraseTable, Reor
 from phrasemt.artefacts.translations import TranslatedText, TranslatedTokens
 from phrasemt.errors import check_equal
 from phrasemt.files.lines import read_lines, write_lines, write_text
-from phrasemt.files.work_folder import work_folder
+from phrasemt.files.system import work_folder
 from phrasemt.moses.casing import restore_case
 from phrasemt.moses.configuration import moses_ini, untuned_weights
 from phrasemt.moses.installation import run

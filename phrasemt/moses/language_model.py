@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.moses import LanguageModel, MosesText
-from phrasemt.files.work_folder import work_folder
+from phrasemt.files.system import work_folder
 from phrasemt.moses.installation import run
 from phrasemt.stages.moses import TrainLm
 

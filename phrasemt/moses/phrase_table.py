@@ -14,7 +14,7 @@ from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.moses import AlignedText, Alignment, PhraseTable, ReorderingTable
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import final_name
-from phrasemt.files.work_folder import work_folder
+from phrasemt.files.system import work_folder
 from phrasemt.moses.installation import run
 from phrasemt.stages.moses import ExtractPhraseTable
 

@@ -18,8 +18,8 @@ from phrasemt.artefacts.artefact import In, Kept, Out
 from phrasemt.artefacts.moses import LanguageModel, MosesText, PhraseTable, ReorderingTable, TunedWeights, TuningState
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_bytes, digest_file
-from phrasemt.files.exclusive import try_lock
 from phrasemt.files.lines import write_text
+from phrasemt.files.system import try_lock
 from phrasemt.moses.configuration import moses_ini, untuned_weights, weights_of_ini
 from phrasemt.moses.installation import moses_folder, program, run
 from phrasemt.stages.moses import TuneMoses

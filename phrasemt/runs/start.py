@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.files.lock_file import LOCK
-from phrasemt.files.source_file import MIRROR
+from phrasemt.files.source_file import LOCK, MIRROR
 from phrasemt.machine.gpus import visible_gpus
 from phrasemt.machine.slurm import jobs_here
 from phrasemt.moses.installation import MOSES

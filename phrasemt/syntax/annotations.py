@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from phrasemt.errors import DamagedFileError, MismatchError
-from phrasemt.files.arrow import open_described, with_description
+from phrasemt.files.columns import open_described, with_description
 from phrasemt.files.lines import write_atomic
 from phrasemt.syntax.sentences import BUCKETS, KEY_BYTES, Keys, arrow_keys, buckets_of, key_array, numpy_keys
 

@@ -28,7 +28,7 @@ from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.syntax import CollectedSentences
 from phrasemt.artefacts.text import Tokens
 from phrasemt.errors import DamagedFileError
-from phrasemt.files.arrow import open_described, with_description
+from phrasemt.files.columns import open_described, with_description
 from phrasemt.files.lines import LineBlock, read_blocks, write_atomic
 from phrasemt.files.parallel import map_in_order
 from phrasemt.stages.syntax import CollectSentences

@@ -31,8 +31,8 @@ from torch import Tensor
 
 from phrasemt.artefacts.training import Evaluation, Metrics, ranked
 from phrasemt.errors import DamagedFileError, PhrasemtError, check_digest
-from phrasemt.files.exclusive import try_lock
 from phrasemt.files.lines import commit_file, flush_to_disk, temporary_beside
+from phrasemt.files.system import try_lock
 from phrasemt.models.weights import load_tensors, read_description, save_tensors, set_weights, weights_of
 from phrasemt.runs.notes import StageNote, training_note
 from phrasemt.training.trainer import Trainer

@@ -14,8 +14,8 @@ from phrasemt.artefacts.scores import MetricComparison, Scores
 from phrasemt.decoding.outside import both_forms
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_file
-from phrasemt.files.identity import one_file
 from phrasemt.files.prepared import check_prepared_alike
+from phrasemt.files.system import one_file
 from phrasemt.scoring.bleu import Sides, check_side, score_texts, warn_of_leftovers
 from phrasemt.scoring.significance import compare_scores
 from phrasemt.study.datasets import ReferenceLength

@@ -18,8 +18,7 @@ from tqdm import tqdm
 
 from phrasemt.decoding.translator import Translation, Translator
 from phrasemt.errors import PhrasemtError, did_you_mean
-from phrasemt.files.incoming import blocks_of_lines
-from phrasemt.files.lines import count_lines, decode_lines, write_atomic
+from phrasemt.files.lines import blocks_of_lines, count_lines, decode_lines, write_atomic
 from phrasemt.files.yaml import parse_yaml
 from phrasemt.machine.gpus import lease
 from phrasemt.study.schema import MOST_HYPOTHESES, Decoding

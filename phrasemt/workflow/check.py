@@ -12,10 +12,10 @@ from typing import Literal, NamedTuple
 
 from phrasemt.artefacts.table import DIFFERENCE, HEADINGS
 from phrasemt.errors import DataError, PhrasemtError, StudyError
-from phrasemt.files.identity import one_file
 from phrasemt.files.lines import read_lines
 from phrasemt.files.prepared import Signs
 from phrasemt.files.source_file import MIRROR
+from phrasemt.files.system import one_file
 from phrasemt.languages import WITH_MOSES_RULES
 from phrasemt.registry.corpora import contrasts_of, files_of
 from phrasemt.registry.stanza_models import files_of_package

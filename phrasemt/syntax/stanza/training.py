@@ -25,7 +25,7 @@ from phrasemt.artefacts.corpus import RawChunks, RawTrees, RegisteredText, UserF
 from phrasemt.artefacts.syntax import Chunker, ConstituencyParser, Tagger, TaggerScores, Vectors
 from phrasemt.errors import DataError
 from phrasemt.files.lines import write_lines, write_text
-from phrasemt.files.work_folder import work_folder
+from phrasemt.files.system import work_folder
 from phrasemt.stages.syntax import TrainChunker, TrainParser, TrainTagger
 from phrasemt.syntax.chunks.conll import chunk_scores, read_conll
 from phrasemt.syntax.stanza.annotators import ChunkerAnnotator, ParserAnnotator, StanzaTagger, load_tagger, short_text

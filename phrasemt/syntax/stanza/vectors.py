@@ -14,7 +14,7 @@ from phrasemt.artefacts.corpus import RawChunks, RawText, RawTrees, RegisteredTe
 from phrasemt.artefacts.syntax import Vectors
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines, write_lines
-from phrasemt.files.work_folder import work_folder
+from phrasemt.files.system import work_folder
 from phrasemt.stages.syntax import TrainVectors
 from phrasemt.syntax.chunks.conll import read_conll
 from phrasemt.syntax.stanza.runtime import ProgressLog, save_model

@@ -30,20 +30,13 @@ Answer = Callable[[Handler], None]
 
 
 def send(
-    data: bytes,
-    *,
-    status: int = 200,
-    announced: int | None = None,
-    type: str = "application/octet-stream",
-    etag: str = "",
+    data: bytes, *, status: int = 200, announced: int | None = None, type: str = "application/octet-stream"
 ) -> Answer:
     """Sends these bytes; `announced` bytes were promised, none when it is negative."""
 
     def answer(handler: Handler) -> None:
         handler.send_response(status)
         handler.send_header("Content-Type", type)
-        if etag:
-            handler.send_header("ETag", etag)
         length = len(data) if announced is None else announced
         if length >= 0:
             handler.send_header("Content-Length", str(length))
@@ -68,7 +61,6 @@ class Server(http.server.ThreadingHTTPServer):
     def __init__(self) -> None:
         self.script: list[Answer] = []
         self.ranges: list[str | None] = []
-        self.versions: list[str | None] = []
         super().__init__(("127.0.0.1", 0), self._handler())
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -85,7 +77,6 @@ class Server(http.server.ThreadingHTTPServer):
 
             def do_GET(self) -> None:
                 self.server.ranges.append(self.headers.get("Range"))
-                self.server.versions.append(self.headers.get("If-Range"))
                 (self.server.script.pop(0) if self.server.script else serve)(self)
 
             def log_message(self, *arguments: object) -> None:
@@ -334,23 +325,12 @@ def test_a_lock_file_that_was_edited_or_cannot_be_written(
         fetch_it()
 
 
-def test_a_file_without_checksum_that_changes_meanwhile_is_fetched_anew(
-    server: Server, fetch_it: Fetch, register: Callable[..., None]
-) -> None:
-    """The server answers If-Range (RFC 9110, 13.1.5) with the whole new file, as the old version is gone."""
-    register(sha256=None, bytes=None, unverified="the source changes every week")
-    server.script = [send(WRONG[:300_000], announced=len(WRONG), etag='"one"'), send(DATA, etag='"two"')]
-    assert fetch_it() == DATA
-    assert (server.ranges, server.versions) == ([None, "bytes=300000-"], [None, '"one"'])
-
-
-@pytest.mark.parametrize("etag", ["", 'W/"one"'])
-def test_without_checksum_and_version_nothing_is_resumed(
-    server: Server, fetch_it: Fetch, register: Callable[..., None], tmp_path: Path, etag: str
+def test_a_file_without_checksum_is_never_continued(
+    server: Server, fetch_it: Fetch, register: Callable[..., None], tmp_path: Path
 ) -> None:
     register(sha256=None, bytes=None, unverified="the source changes every week")
     (tmp_path / ".corpus.txt.partial").write_bytes(WRONG[:100])
-    server.script = [send(WRONG[:300_000], announced=len(WRONG), etag=etag)]
+    server.script = [send(WRONG[:300_000], announced=len(WRONG))]
     assert fetch_it() == DATA
     assert server.ranges == [None, None]
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from phrasemt.errors import DataError
-from phrasemt.files.incoming import blocks_of_lines
+from phrasemt.files.lines import blocks_of_lines
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from democorpus.pairs import conll, demo_pairs
 from phrasemt.artefacts.card import Card
 from phrasemt.artefacts.syntax import TaggerScores
 from phrasemt.errors import DataError
-from phrasemt.files.work_folder import work_folder
+from phrasemt.files.system import work_folder
 from phrasemt.stages.syntax import TrainChunker, TrainParser, TrainTagger, TrainVectors
 from phrasemt.syntax.stanza.training import train_and_dev, train_chunker, train_parser, train_tagger
 from phrasemt.syntax.stanza.vectors import train_vectors
@@ -213,7 +213,7 @@ def test_a_long_chain_of_single_children(
 
 def test_the_folder_of_a_killed_run_goes_with_the_next(tmp_path: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from phrasemt.files.work_folder import work_folder\n"
+        "import sys, time; from pathlib import Path; from phrasemt.files.system import work_folder\n"
         "with work_folder(Path(sys.argv[1])) as folder:\n"
         "    (folder / 'half').touch(); print('there', flush=True); time.sleep(60)"
     )

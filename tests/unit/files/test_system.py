@@ -11,11 +11,11 @@ import sys
 
 import pytest
 
-from phrasemt.files.exclusive import try_lock
+from phrasemt.files.system import try_lock
 
 HOLDER = """
 import sys, time
-from phrasemt.files.exclusive import try_lock
+from phrasemt.files.system import try_lock
 file = open(sys.argv[1], "ab")
 print(try_lock(file), flush=True)
 time.sleep(600)
