@@ -7,13 +7,12 @@ have a contrastive variant, in which the German verb has the wrong number.
 
 A sentence pair passes through these modules:
 
-    morphology   rules that inflect a word
     lexicon      the words with all their forms; lexicon.tsv is the table of English words and their translations
     grammar      the content of a sentence, independent of the language: a derivation
     sampling     random derivations
     english      a derivation as an English sentence with tree and chunks
     german       the same derivation as a German sentence with chunks and agreement
-    pairs        the pairs of a split
+    pairs        the pairs of a split, and contrastive pairs by distance
 
 Nothing here imports phrasemt, whose stage `generate_demo` writes the files of a split.
 """

@@ -10,22 +10,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from democorpus.grammar import (
-    ChunkWriter,
-    Clause,
-    Coordination,
-    Name,
-    Nominal,
-    NounPhrase,
-    Quality,
-    Relative,
-    Sentence,
-    agreement,
-    relative_slot,
-    without,
-)
-from democorpus.lexicon import BE, COMPLEMENTIZERS, DO, HAVE, Adverb, Connective, Pronoun
-from democorpus.morphology import NEUTER, PLURAL, EnglishVerb, english_article
+from democorpus.grammar import ChunkWriter, Clause, Coordination, Name, Nominal, NounPhrase, Quality, Relative, Sentence
+from democorpus.lexicon import BE, COMPLEMENTIZERS, DO, HAVE, NEUTER, PLURAL, Adverb, EnglishVerb, Pronoun, Word
 
 FINITE_TAGS = ("VBP", "VBZ", "VBP")
 
@@ -33,21 +19,15 @@ Tagged = tuple[str, str]  # a word and its part of speech
 
 
 class Subject(NamedTuple):
-    """A noun phrase as the subject of a finite verb. head, verb: positions of its noun and of the verb.
+    """A noun phrase as the subject of a finite verb.
 
-    number_is_hidden: the verb would have the same form if the subject had the other number, and so would the verb of a
-    relative clause of which it is the subject.
+    distance: number of tokens from its noun to the verb; neighbours have the distance 1. number_is_hidden: the verb
+    would have the same form if the subject had the other number, and so would the verb of its relative clause.
     """
 
     phrase: NounPhrase
-    head: int
-    verb: int
+    distance: int
     number_is_hidden: bool
-
-    @property
-    def distance(self) -> int:
-        """Number of tokens from the noun to the verb; neighbours have the distance 1."""
-        return self.verb - self.head
 
 
 class EnglishSentence(NamedTuple):
@@ -86,57 +66,57 @@ class _EnglishWriter(ChunkWriter):
         self.word(word, tag)
 
     @contextlib.contextmanager
-    def constituent(self, label: str) -> Iterator[None]:
-        """A constituent of what the block writes."""
+    def constituent(self, label: str, chunk: str | None = None) -> Iterator[None]:
+        """A constituent of what the block writes. chunk: the kind of the chunk that begins with it, if any."""
         self.tree.append(f" ({label}")
+        if chunk:
+            self.begin_chunk(chunk)
         yield
         self.tree.append(")")
 
     def phrase(self, label: str, *words: Tagged, chunk: str | None) -> None:
         """A constituent of words. chunk: the kind of their chunk; None continues the current one."""
-        with self.constituent(label):
-            if chunk:
-                self.begin_chunk(chunk)
+        with self.constituent(label, chunk):
             for word, tag in words:
                 self.word(word, tag)
 
     def nominal(self, nominal: Nominal, *, is_subject: bool = False) -> None:
         """A noun phrase of any form but a relative pronoun, which `relative` writes."""
-        if isinstance(nominal, NounPhrase):
-            self.noun_phrase(nominal)
-        elif isinstance(nominal, Name):
-            self.phrase("NP", *((word, "NNP") for word in nominal.english), chunk="NP")
-        elif isinstance(nominal, Pronoun):
-            self.phrase("NP", (nominal.english[0 if is_subject else 1], "PRP"), chunk="NP")
-        elif isinstance(nominal, Coordination):
-            with self.constituent("NP"):
-                self.nominal(nominal.first)
-                self.outside("and", "CC")
-                self.nominal(nominal.second)
-        else:
-            raise TypeError(f"a relative pronoun has no place of its own in English: {nominal}")
+        match nominal:
+            case NounPhrase():
+                self.noun_phrase(nominal)
+            case Name():
+                self.phrase("NP", *((word, "NNP") for word in nominal.english), chunk="NP")
+            case Pronoun():
+                self.phrase("NP", (nominal.english[0 if is_subject else 1], "PRP"), chunk="NP")
+            case Coordination():
+                with self.constituent("NP"):
+                    self.nominal(nominal.first)
+                    self.outside("and", "CC")
+                    self.nominal(nominal.second)
+            case _:
+                raise TypeError(f"a relative pronoun has no place of its own in English: {nominal}")
 
     def noun_phrase(self, phrase: NounPhrase) -> None:
         """A noun phrase. If it has attributes, its base is a noun phrase of its own within it."""
         has_attributes = phrase.owner is not None or phrase.attribute is not None or phrase.relative is not None
         with self.constituent("NP") if has_attributes else contextlib.nullcontext():
             self.base_noun_phrase(phrase)
-            if phrase.owner:
-                self.prepositional("of", phrase.owner)
+            self.argument("of", phrase.owner)
             if phrase.attribute:
-                self.prepositional(phrase.attribute.preposition.english, phrase.attribute.object)
+                self.argument(phrase.attribute.preposition.english, phrase.attribute.object)
             if phrase.relative:
                 self.relative(phrase.relative)
 
     def base_noun_phrase(self, phrase: NounPhrase) -> None:
         """A noun with its determiner, its adjectives and the first part of a compound."""
         qualities = [_tagged(quality) for quality in phrase.qualities]
-        modifier = phrase.modifier.english if phrase.modifier else None
-        noun, determiner = phrase.noun.english[phrase.plural], phrase.determiner.english[phrase.plural]
+        modifier = [(one.english, "NNP" if one.english[0].isupper() else "NN") for one in (phrase.modifier,) if one]
+        noun = (phrase.noun.english[phrase.plural], "NNS" if phrase.plural else "NN")
+        determiner = phrase.determiner.english[phrase.plural]
         if determiner == "a":
-            determiner = english_article(qualities[0][0][0] if qualities else modifier or noun)
-        with self.constituent("NP"):
-            self.begin_chunk("NP")
+            determiner = _article([*(words[0] for words in qualities), *modifier, noun][0][0])
+        with self.constituent("NP", "NP"):
             if determiner:
                 self.word(determiner, phrase.determiner.tag)
             for words in qualities:
@@ -144,22 +124,24 @@ class _EnglishWriter(ChunkWriter):
                     self.phrase("ADJP", *words, chunk=None)
                 else:
                     self.word(*words[0])
-            if modifier:
-                self.word(modifier, "NNP" if modifier[0].isupper() else "NN")
-            self.word(noun, "NNS" if phrase.plural else "NN")
+            for word in (*modifier, noun):
+                self.word(*word)
             self.heads[id(phrase)] = len(self.tokens) - 1
 
-    def prepositional(self, preposition: str, object_: Nominal) -> None:
-        """A prepositional phrase."""
-        with self.constituent("PP"):
-            self.begin_chunk("PP")
-            self.word(preposition, "TO" if preposition == "to" else "IN")
-            self.nominal(object_)
+    def argument(self, preposition: str, nominal: Nominal | None) -> None:
+        """A noun phrase, or a prepositional phrase; nothing where there is no noun phrase."""
+        if nominal is not None and not preposition:
+            self.nominal(nominal)
+        elif nominal is not None:
+            with self.constituent("PP", "PP"):
+                self.word(preposition, "TO" if preposition == "to" else "IN")
+                self.nominal(nominal)
 
-    def adverb(self, adverb: Adverb, *, in_verb_group: bool = False) -> None:
+    def adverb(self, adverb: Adverb | None, *, in_verb_group: bool = False) -> None:
         """A fixed expression, as adverb or noun phrase. In a verb group it belongs to the chunk of the verb."""
-        label = "NP" if adverb.is_noun else "ADVP"
-        self.phrase(label, *adverb.english, chunk=None if in_verb_group else label)
+        if adverb:
+            label = "NP" if adverb.is_noun else "ADVP"
+            self.phrase(label, *adverb.english, chunk=None if in_verb_group else label)
 
     def sentence(self, sentence: Sentence) -> None:
         """The whole sentence with its full stop."""
@@ -185,33 +167,30 @@ class _EnglishWriter(ChunkWriter):
         with self.constituent("S"):
             self.clause_parts(clause)
 
-    def clause_parts(self, clause: Clause, *, subordinate: tuple[Connective, Clause] | None = None) -> None:
+    def clause_parts(self, clause: Clause, *, subordinate: tuple[Word, Clause] | None = None) -> None:
         """Subject and verb phrase. subordinate: a clause at the end."""
-        if clause.front == "comment" and clause.comment:
-            self.adverb(clause.comment)
-            self.outside(",", ",")
-        elif clause.front == "time" and clause.time:
-            self.adverb(clause.time)
-        elif clause.front == "place" and clause.place:
-            self.prepositional(clause.place.preposition.english, clause.place.object)
+        if clause.front == "place" and clause.place:
+            self.argument(clause.place.preposition.english, clause.place.object)
+        elif clause.front in ("comment", "time"):
+            self.adverb(clause.comment if clause.front == "comment" else clause.time)
+        if clause.front in ("comment", "place"):
             self.outside(",", ",")
         if clause.subject is not None and not isinstance(clause.subject, Relative):
             self.nominal(clause.subject, is_subject=True)
         with contextlib.ExitStack() as verb_phrases:
             self.verb_group(clause, verb_phrases)
-            self.complements(without(clause, clause.front))
+            self.complements(clause.without(clause.front))
             if subordinate:
-                connective, second = subordinate
-                if connective.english in ("because", "although"):
+                if subordinate[0].english in ("because", "although"):
                     self.outside(",", ",")
-                self.subordinate(connective, second)
+                self.subordinate(*subordinate)
 
     def verb_group(self, clause: Clause, verb_phrases: contextlib.ExitStack) -> None:
         """Auxiliaries and verb. Each opens a phrase that holds the rest of the clause."""
         group = _verb_group(clause)
         frequency = clause.frequency
         after_first = len(group) > 1 and group[1][1] != "TO"
-        if frequency and not after_first and clause.verb.english.base != "be":
+        if not after_first and clause.verb.english.base != "be":
             self.adverb(frequency)
             frequency = None
         self.begin_chunk("VP")
@@ -221,102 +200,106 @@ class _EnglishWriter(ChunkWriter):
             verb_phrases.enter_context(self.constituent("VP"))
             self.word(word, tag)
             if position == 0:
-                self.note_subject(clause)
+                self.record_subject(clause)
                 if clause.negated:
                     self.word("not", "RB")
-                if frequency:
-                    self.adverb(frequency, in_verb_group=after_first)
+                self.adverb(frequency, in_verb_group=after_first)
 
-    def note_subject(self, clause: Clause) -> None:
+    def record_subject(self, clause: Clause) -> None:
         """Record the subject of the finite verb that was just written."""
         subject = clause.subject
         if isinstance(subject, NounPhrase):
             is_hidden = _hides_number(clause) and (subject.relative is None or _hides_number(subject.relative))
-            self.subjects.append(Subject(subject, self.heads[id(subject)], len(self.tokens) - 1, is_hidden))
+            self.subjects.append(Subject(subject, len(self.tokens) - 1 - self.heads[id(subject)], is_hidden))
 
     def complements(self, clause: Clause) -> None:
-        """The constituents after the verb."""
-        verb, object_ = clause.verb, clause.object
-        particle = (verb.english.particle, "RP")  # "up" in "wake up"
-        if verb.english.particle and not isinstance(object_, Pronoun):
+        """The constituents after the verb. "up" in "wake up" follows an object that is a pronoun."""
+        verb, particle = clause.verb, (clause.verb.english.particle, "RP")
+        object_is_pronoun = isinstance(clause.object, Pronoun)
+        if particle[0] and not object_is_pronoun:
             self.phrase("PRT", particle, chunk="PRT")
-        if clause.recipient is not None:
-            self.nominal(clause.recipient)
-        if object_ is not None and verb.english_preposition:
-            self.prepositional(verb.english_preposition, object_)
-        elif object_ is not None:
-            self.nominal(object_)
-        if verb.english.particle and isinstance(object_, Pronoun):
+        self.argument("", clause.recipient)
+        self.argument(verb.english_preposition, clause.object)
+        if particle[0] and object_is_pronoun:
             self.phrase("PRT", particle, chunk="PRT")
         if clause.predicate:
             self.phrase("ADJP", *_tagged(clause.predicate), chunk="ADJP")
-        if clause.agent is not None:
-            self.prepositional("by", clause.agent)
-        if clause.manner:
-            self.adverb(clause.manner)
+        self.argument("by", clause.agent)
+        self.adverb(clause.manner)
         if clause.place:
-            self.prepositional(clause.place.preposition.english, clause.place.object)
-        if clause.time:
-            self.adverb(clause.time)
+            self.argument(clause.place.preposition.english, clause.place.object)
+        self.adverb(clause.time)
         if clause.complement and clause.complement.subject is None:
             self.clause(clause.complement)
         elif clause.complement:
             self.subordinate(COMPLEMENTIZERS[verb.frame], clause.complement)
 
-    def subordinate(self, connective: Connective, clause: Clause) -> None:
+    def subordinate(self, connective: Word, clause: Clause) -> None:
         """A conjunction and its clause."""
-        conjunction = (connective.english, connective.tag)
         with self.constituent("SBAR"):
             if connective.tag == "WRB":
-                self.phrase("WHADVP", conjunction, chunk="ADVP")
+                self.phrase("WHADVP", (connective.english, connective.tag), chunk="ADVP")
             else:
                 self.begin_chunk("SBAR")
-                self.word(*conjunction)
+                self.word(connective.english, connective.tag)
             self.clause(clause)
 
     def relative(self, clause: Clause) -> None:
         """A relative clause: the pronoun, with its preposition, and the clause without it."""
-        gap = relative_slot(clause)
+        gap = clause.relative_slot
         with self.constituent("SBAR"):
             if gap == "place" and clause.place:
-                with self.constituent("WHPP"):
-                    self.begin_chunk("PP")
+                with self.constituent("WHPP", "PP"):
                     self.word(clause.place.preposition.english, "IN")
                     self.phrase("WHNP", ("which", "WDT"), chunk="NP")
             else:
                 pronoun = clause.subject if gap == "subject" else clause.object
                 is_human = isinstance(pronoun, Relative) and pronoun.human
                 self.phrase("WHNP", ("who", "WP") if is_human else ("that", "WDT"), chunk="NP")
-            self.clause(without(clause, gap))
+            self.clause(clause.without(gap))
+
+
+def _article(next_word: str) -> str:
+    """`a` or `an`, depending on the first sound of the next word."""
+    if next_word.startswith(("use", "uni")) or next_word[0].lower() not in "aeiou":
+        return "an" if next_word == "honest" else "a"
+    return "an"
 
 
 def _tagged(quality: Quality) -> list[Tagged]:
     """The words of an adjective with its intensifier."""
-    intensifier = quality.intensifier.english if quality.intensifier else ()
-    return [*intensifier, (quality.adjective.english, "JJ")]
+    return [*(quality.intensifier.english if quality.intensifier else ()), (quality.adjective.english, "JJ")]
 
 
 def _hides_number(clause: Clause) -> bool:
     """Whether the finite verb has the same form in the other number. Not asked of clauses with other subjects."""
-    subject = clause.subject
-    other: Nominal
-    if isinstance(subject, NounPhrase):
-        other = subject._replace(plural=not subject.plural)
-    elif isinstance(subject, Relative):
-        other = subject._replace(row=NEUTER if subject.row == PLURAL else PLURAL)
-    else:
-        return True
+    match clause.subject:
+        case NounPhrase() as subject:
+            other: Nominal = subject._replace(plural=not subject.plural)
+        case Relative() as subject:
+            other = subject._replace(row=NEUTER if subject.row == PLURAL else PLURAL)
+        case _:
+            return True
     return _verb_group(clause._replace(subject=other))[0][0] == _verb_group(clause)[0][0]
 
 
 def _verb_group(clause: Clause) -> list[Tagged]:
     """Auxiliaries and verb. Each word decides the form of the next one."""
-    person = agreement(clause.subject)
+    person, modal, main = clause.agreement, clause.modal, clause.verb.english
     group: list[Tagged] = []
+    verbs: list[tuple[EnglishVerb, str]] = []  # each with the form of the next one
     form = "finite"
-    modal, main = clause.modal, clause.verb.english
-
-    def add(verb: EnglishVerb) -> None:
+    if clause.subject is None or modal:
+        if modal:
+            group.append((modal.english[person], modal.tag or FINITE_TAGS[person]))
+        if not modal or modal.to:
+            group.append(("to", "TO"))
+        form = "base"
+    elif clause.tense == "perfect":
+        verbs.append((HAVE, "participle"))
+    elif clause.negated and not clause.passive and main.base != "be":
+        verbs.append((DO, "base"))
+    for verb, next_form in (*verbs, *([(BE, "participle")] if clause.passive else []), (main, "")):
         if form == "base":
             group.append((verb.base, "VB"))
         elif form == "participle":
@@ -325,23 +308,5 @@ def _verb_group(clause: Clause) -> list[Tagged]:
             group.append((verb.past[person], "VBD"))
         else:
             group.append((verb.present[person], FINITE_TAGS[person]))
-
-    if clause.subject is None:
-        group.append(("to", "TO"))
-        form = "base"
-    elif modal:
-        group.append((modal.english[person], modal.tag or FINITE_TAGS[person]))
-        if modal.to:
-            group.append(("to", "TO"))
-        form = "base"
-    elif clause.tense == "perfect":
-        add(HAVE)
-        form = "participle"
-    elif clause.negated and not clause.passive and main.base != "be":
-        add(DO)
-        form = "base"
-    if clause.passive:
-        add(BE)
-        form = "participle"
-    add(main)
+        form = next_form
     return group

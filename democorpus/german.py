@@ -22,23 +22,8 @@ from democorpus.grammar import (
     Sentence,
     Slot,
     agreement,
-    german_row,
-    relative_slot,
-    without,
 )
-from democorpus.lexicon import Adverb, Connective, Pronoun
-from democorpus.morphology import (
-    DATIVE,
-    FEMININE,
-    FIRST,
-    GENITIVE,
-    MANY,
-    NOMINATIVE,
-    PLURAL,
-    RELATIVE_PRONOUNS,
-    SINGULAR,
-    Finite,
-)
+from democorpus.lexicon import DATIVE, GENITIVE, NOMINATIVE, RELATIVE_PRONOUNS, Adverb, Finite, Pronoun, Word
 
 Postponed = list[Clause] | None
 
@@ -89,63 +74,54 @@ class _GermanWriter(ChunkWriter):
         self.agreements: list[Agreement] = []
         self.comma_due = False
 
-    def word(self, word: str) -> None:
-        """Write a token of the current chunk."""
-        if self.tokens and self.comma_due:
-            self.tokens.append(",")
-            self.chunks.append("O")
-        self.comma_due = False
-        self.token(word)
-
     def chunk(self, kind: str | None, *words: str) -> None:
         """Write a whole chunk, or words outside of all chunks."""
         self.begin_chunk(kind)
-        for word in words:
-            self.word(word)
+        self.words(*words)
 
-    def nominal(self, nominal: Nominal, case: int) -> int:
-        """A noun phrase of any form."""
-        if isinstance(nominal, NounPhrase):
-            return self.noun_phrase(nominal, case)
-        if isinstance(nominal, Name):
-            self.chunk("NP", *nominal.german)
-        elif isinstance(nominal, Pronoun):
-            self.chunk("NP", nominal.german[case])
-        elif isinstance(nominal, Relative):
-            self.chunk("NP", RELATIVE_PRONOUNS[nominal.row][case])
-        else:
-            self.nominal(nominal.first, case)
-            self.chunk(None, "und")
-            self.nominal(nominal.second, case)
+    def words(self, *words: str) -> None:
+        """Write tokens of the current chunk."""
+        for word in words:
+            if self.tokens and self.comma_due:
+                self.tokens.append(",")
+                self.chunks.append("O")
+            self.comma_due = False
+            self.token(word)
+
+    def nominal(self, nominal: Nominal, case: int, *, postponed: Postponed = None) -> int:
+        """A noun phrase of any form. Returns the position of its head."""
+        match nominal:
+            case NounPhrase():
+                return self.noun_phrase(nominal, case, postponed=postponed)
+            case Name():
+                self.chunk("NP", *nominal.german)
+            case Pronoun():
+                self.chunk("NP", nominal.german[case])
+            case Relative():
+                self.chunk("NP", RELATIVE_PRONOUNS[nominal.row][case])
+            case Coordination():
+                self.nominal(nominal.first, case)
+                self.chunk(None, "und")
+                self.nominal(nominal.second, case)
         return len(self.tokens) - 1
 
     def noun_phrase(
-        self,
-        phrase: NounPhrase,
-        case: int,
-        *,
-        contracted: bool = False,
-        negated: bool = False,
-        postponed: Postponed = None,
+        self, phrase: NounPhrase, case: int, *, contracted: bool = False, kein: bool = False, postponed: Postponed
     ) -> int:
-        """A noun phrase with its attributes.
-
-        contracted: the preposition already contains the article. negated: kein replaces the article.
-        """
-        row = german_row(phrase)
-        determiner = lexicon.KEIN if negated else phrase.determiner
+        """A noun phrase with its attributes. contracted: the preposition already contains the article."""
+        determiner = lexicon.KEIN if kein else phrase.determiner
         self.begin_chunk("NP")
         if determiner.german and not contracted:
-            self.word(determiner.german[row][case])
+            self.words(determiner.german[phrase.row][case])
         for quality in phrase.qualities:
             if quality.intensifier:
-                self.word(quality.intensifier.german[0])
-            self.word(quality.adjective.inflected[determiner.declension][row][case])
+                self.words(quality.intensifier.german[0])
+            self.words(quality.adjective.inflected[determiner.declension][phrase.row][case])
         noun = phrase.noun.german[phrase.plural][case]
-        self.word(phrase.modifier.german + noun.lower() if phrase.modifier else noun)
+        self.words(phrase.modifier.german + noun.lower() if phrase.modifier else noun)
         head = len(self.tokens) - 1
         if isinstance(phrase.owner, NounPhrase) and _shows_genitive(phrase.owner):
-            self.noun_phrase(phrase.owner, GENITIVE)
+            self.nominal(phrase.owner, GENITIVE)
         elif phrase.owner:
             self.preposition("von", phrase.owner, DATIVE)
         if phrase.attribute:
@@ -164,38 +140,33 @@ class _GermanWriter(ChunkWriter):
         """A preposition and its object. German contracts some prepositions with the article."""
         self.begin_chunk("PP")
         if not isinstance(object_, NounPhrase):
-            self.word(preposition)
+            self.words(preposition)
             self.nominal(object_, case)
             return
         if case == GENITIVE and not _shows_genitive(object_):
             case = DATIVE
         contraction = None
-        if object_.determiner is lexicon.THE and not object_.relative and object_.determiner.german:
-            contraction = lexicon.CONTRACTIONS.get(
-                f"{preposition}+{object_.determiner.german[german_row(object_)][case]}"
-            )
-        self.word(contraction or preposition)
+        if object_.determiner is lexicon.THE and not object_.relative:
+            contraction = lexicon.CONTRACTIONS.get(f"{preposition}+{lexicon.ARTICLES[object_.row][case]}")
+        self.words(contraction or preposition)
         self.noun_phrase(object_, case, contracted=contraction is not None, postponed=postponed)
 
-    def adverb(self, adverb: Adverb) -> None:
+    def adverb(self, adverb: Adverb | None) -> None:
         """A fixed expression, as adverb or noun phrase."""
-        self.chunk("NP" if len(adverb.german) > 1 else "ADVP", *adverb.german)
+        if adverb:
+            self.chunk("NP" if len(adverb.german) > 1 else "ADVP", *adverb.german)
 
     def sentence(self, sentence: Sentence) -> None:
         """The whole sentence with its full stop."""
-        main, connective, second = sentence.main, sentence.connective, sentence.second
-        if connective is None or second is None:
-            self.main_clause(main)
-        elif sentence.second_is_main:
-            self.main_clause(main)
+        connective, second = sentence.connective, sentence.second
+        if connective and second and sentence.second_is_fronted:
+            self.subordinate(connective, second)
+        self.main_clause(sentence.main, prefield_is_filled=sentence.second_is_fronted)
+        if connective and second and sentence.second_is_main:
             self.comma_due = True
             self.chunk(None, connective.german)
             self.main_clause(second)
-        elif sentence.second_is_fronted:
-            self.subordinate(connective, second)
-            self.main_clause(main, prefield_is_filled=True)
-        else:
-            self.main_clause(main)
+        elif connective and second and not sentence.second_is_fronted:
             self.subordinate(connective, second)
         self.comma_due = False
         self.chunk(None, ".")
@@ -205,31 +176,25 @@ class _GermanWriter(ChunkWriter):
         assert clause.subject is not None
         finite, prefix, infinite = _verb_forms(clause)
         head = None
-        if prefield_is_filled:
-            assert clause.front == "subject"
-        elif clause.front == "time" and clause.time:
-            self.adverb(clause.time)
-        elif clause.front == "place" and clause.place:
+        if clause.front == "place" and clause.place:
             self.prepositional(clause.place)
-        elif clause.front == "comment" and clause.comment:
-            self.adverb(clause.comment)
-        else:
+        elif clause.front in ("time", "comment"):
+            self.adverb(clause.time if clause.front == "time" else clause.comment)
+        elif not prefield_is_filled:
             head = self.nominal(clause.subject, NOMINATIVE)
-        self.chunk("VP", finite[agreement(clause.subject)])
+        self.chunk("VP", finite[clause.agreement])
         verb = len(self.tokens) - 1
         if head is None:
             head = self.nominal(clause.subject, NOMINATIVE)
         postponed: Postponed = [] if prefix or infinite else None
-        self.middle_field(without(clause, clause.front), postponed)
+        self.middle_field(clause.without(clause.front), postponed)
         if prefix:
             self.chunk("PRT", prefix)
-        if infinite:
-            if len(self.tokens) > verb + 1:  # else there is nothing between the parts of the verb: one chunk
-                self.begin_chunk("VP")
-            for word in infinite:
-                self.word(word)
+        if infinite and len(self.tokens) > verb + 1:  # else nothing stands between the parts of the verb: one chunk
+            self.begin_chunk("VP")
+        self.words(*infinite)
         self.afterfield(clause, postponed)
-        self.note_agreement(clause, head, verb, finite)
+        self.record_agreement(clause, head, verb, finite)
 
     def final_clause(self, clause: Clause, *, gap: Slot = "subject") -> None:
         """A clause with the finite verb at the end. gap: slot of a relative pronoun that `relative` has written."""
@@ -237,52 +202,44 @@ class _GermanWriter(ChunkWriter):
         finite, prefix, infinite = _verb_forms(clause)
         head = self.nominal(clause.subject, NOMINATIVE)
         postponed: list[Clause] = []
-        self.middle_field(without(clause, gap), postponed)
-        self.chunk("VP", *infinite, prefix + finite[agreement(clause.subject)])
+        self.middle_field(clause.without(gap), postponed)
+        self.chunk("VP", *infinite, prefix + finite[clause.agreement])
         verb = len(self.tokens) - 1
         self.afterfield(clause, postponed)
-        self.note_agreement(clause, head, verb, finite, prefix)
+        self.record_agreement(clause, head, verb, finite, prefix)
 
     def infinitive_clause(self, clause: Clause) -> None:
         """An infinitive with zu, between commas."""
         self.comma_due = True
         postponed: list[Clause] = []
         self.middle_field(clause, postponed)
-        verb = clause.verb.german
-        if verb.prefix:
-            self.chunk("VP", verb.prefix + "zu" + verb.infinitive)
-        else:
-            self.chunk("VP", "zu", verb.infinitive)
+        prefix, infinitive = clause.verb.german.prefix, clause.verb.german.infinitive
+        self.chunk("VP", *([f"{prefix}zu{infinitive}"] if prefix else ["zu", infinitive]))
         self.afterfield(clause, postponed)
         self.comma_due = True
 
     def middle_field(self, clause: Clause, postponed: Postponed) -> None:
         """The constituents between finite verb or conjunction and right bracket, except the subject."""
-        verb, recipient, object_ = clause.verb, clause.recipient, clause.object
-        plain_object = None if verb.german_preposition else object_
+        verb = clause.verb
+        object_ = None if verb.german_preposition else clause.object
+        for nominal, case in ((object_, verb.case), (clause.recipient, DATIVE)):
+            if isinstance(nominal, Pronoun):
+                self.nominal(nominal, case)
+        self.adverb(clause.time)
+        self.adverb(clause.frequency)
+        if clause.recipient is not None and not isinstance(clause.recipient, Pronoun):
+            self.nominal(clause.recipient, DATIVE)
         kein = False
-        if isinstance(plain_object, Pronoun):
-            self.nominal(plain_object, verb.case)
-            plain_object = None
-        if isinstance(recipient, Pronoun):
-            self.nominal(recipient, DATIVE)
-            recipient = None
-        for adverb in (clause.time, clause.frequency):
-            if adverb:
-                self.adverb(adverb)
-        if recipient is not None:
-            self.nominal(recipient, DATIVE)
-        if isinstance(plain_object, NounPhrase):
-            kein = clause.negated and plain_object.determiner in (lexicon.INDEFINITE, lexicon.BARE)
-            self.noun_phrase(plain_object, verb.case, negated=kein, postponed=postponed)
-        elif plain_object is not None:
-            self.nominal(plain_object, verb.case)
+        if isinstance(object_, NounPhrase):
+            kein = clause.negated and object_.determiner in (lexicon.INDEFINITE, lexicon.BARE)
+            self.noun_phrase(object_, verb.case, kein=kein, postponed=postponed)
+        elif object_ is not None and not isinstance(object_, Pronoun):
+            self.nominal(object_, verb.case)
         if clause.negated and not kein:
             self.chunk("ADVP", "nicht")
-        if clause.manner:
-            self.adverb(clause.manner)
-        if object_ is not None and verb.german_preposition:
-            self.preposition(verb.german_preposition, object_, verb.case, postponed=postponed)
+        self.adverb(clause.manner)
+        if clause.object is not None and verb.german_preposition:
+            self.preposition(verb.german_preposition, clause.object, verb.case, postponed=postponed)
         if clause.agent is not None:
             self.preposition("von", clause.agent, DATIVE, postponed=postponed)
         if clause.place:
@@ -300,7 +257,7 @@ class _GermanWriter(ChunkWriter):
         elif clause.complement is not None:
             self.subordinate(lexicon.COMPLEMENTIZERS[clause.verb.frame], clause.complement)
 
-    def subordinate(self, connective: Connective, clause: Clause) -> None:
+    def subordinate(self, connective: Word, clause: Clause) -> None:
         """A conjunction and its clause, between commas."""
         self.comma_due = True
         self.chunk("SBAR", connective.german)
@@ -310,7 +267,7 @@ class _GermanWriter(ChunkWriter):
     def relative(self, clause: Clause) -> None:
         """A relative clause, between commas."""
         self.comma_due = True
-        gap = relative_slot(clause)
+        gap = clause.relative_slot
         if gap == "object" and clause.object is not None:
             self.nominal(clause.object, clause.verb.case)
         elif gap == "place" and clause.place:
@@ -318,11 +275,10 @@ class _GermanWriter(ChunkWriter):
         self.final_clause(clause, gap=gap)
         self.comma_due = True
 
-    def note_agreement(self, clause: Clause, subject: int, verb: int, finite: Finite, prefix: str = "") -> None:
+    def record_agreement(self, clause: Clause, subject: int, verb: int, finite: Finite, prefix: str = "") -> None:
         """Record a finite verb for contrastive variants if the other number is surely ungrammatical."""
-        right = agreement(clause.subject)
         if clause.subject is not None and _number_is_certain(clause, is_inverted=verb < subject):
-            wrong = prefix + finite[SINGULAR if right == MANY else MANY]
+            wrong = prefix + finite[lexicon.SINGULAR if clause.agreement == lexicon.MANY else lexicon.MANY]
             if wrong != self.tokens[verb]:
                 self.agreements.append(Agreement(verb, subject, wrong, clause.subject))
 
@@ -334,36 +290,33 @@ def _shows_genitive(phrase: NounPhrase) -> bool:
 
 def _verb_forms(clause: Clause) -> tuple[Finite, str, tuple[str, ...]]:
     """The forms of the finite verb, its separable prefix, and participles and infinitives in the right bracket."""
-    verb = clause.verb.german
+    verb, werden = clause.verb.german, lexicon.WERDEN
     if clause.modal:
-        infinite = (verb.participle, lexicon.WERDEN.infinitive) if clause.passive else (verb.prefix + verb.infinitive,)
+        infinite = (verb.participle, werden.infinitive) if clause.passive else (verb.prefix + verb.infinitive,)
         return clause.modal.german, "", infinite
     if clause.tense == "perfect":
         auxiliary = lexicon.SEIN if clause.passive or verb.perfect_with_sein else lexicon.HABEN
-        return (
-            auxiliary.present,
-            "",
-            (verb.participle, lexicon.WERDEN.participle) if clause.passive else (verb.participle,),
-        )
-    if clause.passive:
-        return (lexicon.WERDEN.past if clause.tense == "past" else lexicon.WERDEN.present), "", (verb.participle,)
-    return (verb.past if clause.tense == "past" else verb.present), verb.prefix, ()
+        return auxiliary.present, "", (verb.participle, *([werden.participle] if clause.passive else []))
+    finite = werden if clause.passive else verb
+    forms = finite.past if clause.tense == "past" else finite.present
+    return (forms, "", (verb.participle,)) if clause.passive else (forms, verb.prefix, ())
 
 
 def _looks_like(nominal: Nominal, case: int, other: int) -> bool:
     """Whether a noun phrase has equal forms in two cases."""
-    if isinstance(nominal, NounPhrase):
-        row, determiner = german_row(nominal), nominal.determiner
-        forms = [nominal.noun.german[nominal.plural]]
-        if determiner.german:
-            forms.append(determiner.german[row])
-        forms += [quality.adjective.inflected[determiner.declension][row] for quality in nominal.qualities]
-        return all(form[case] == form[other] for form in forms)
-    if isinstance(nominal, Relative):
-        return RELATIVE_PRONOUNS[nominal.row][case] == RELATIVE_PRONOUNS[nominal.row][other]
-    if isinstance(nominal, Coordination):
-        return _looks_like(nominal.first, case, other) and _looks_like(nominal.second, case, other)
-    return isinstance(nominal, Name) or nominal.german[case] == nominal.german[other]
+    match nominal:
+        case NounPhrase(determiner=determiner, row=row):
+            forms = [nominal.noun.german[nominal.plural], *([determiner.german[row]] if determiner.german else [])]
+            forms += [quality.adjective.inflected[determiner.declension][row] for quality in nominal.qualities]
+        case Coordination():
+            return _looks_like(nominal.first, case, other) and _looks_like(nominal.second, case, other)
+        case Name():
+            return True
+        case Relative():
+            forms = [RELATIVE_PRONOUNS[nominal.row]]
+        case Pronoun():
+            forms = [nominal.german]
+    return all(form[case] == form[other] for form in forms)
 
 
 def _number_is_certain(clause: Clause, *, is_inverted: bool) -> bool:
@@ -375,21 +328,22 @@ def _number_is_certain(clause: Clause, *, is_inverted: bool) -> bool:
     Hunde", "Katzen hilft Anna", "der Freund der Frau, der Katzen helfen".
     """
     subject, verb = clause.subject, clause.verb
-    if subject is None or agreement(subject) == FIRST:
-        return False
-    if isinstance(subject, Pronoun) and subject.german != lexicon.HE.german:
-        return False
-    if isinstance(subject, Relative) and subject.row in (FEMININE, PLURAL):
-        return False
-    if isinstance(subject, Coordination) and is_inverted:
-        return False
-    if isinstance(subject, NounPhrase) and subject.determiner is lexicon.BARE and not subject.qualities:
-        singular, plural = subject.noun.german
-        if singular[NOMINATIVE] == plural[NOMINATIVE]:
-            return False
+    match subject:
+        case Pronoun():
+            certain = subject.german == lexicon.HE.german
+        case Relative():
+            certain = subject.row not in (lexicon.FEMININE, lexicon.PLURAL)
+        case Coordination():
+            certain = not is_inverted
+        case NounPhrase(determiner=lexicon.BARE, qualities=()):
+            singular, plural = subject.noun.german
+            certain = singular[NOMINATIVE] != plural[NOMINATIVE]
+        case _:
+            certain = subject is not None
     objects = [(clause.recipient, DATIVE), (None if verb.german_preposition else clause.object, verb.case)]
-    return not any(
-        object_ is not None and _could_be_subject(object_, case, instead_of=subject) for object_, case in objects
+    return certain and not any(
+        object_ is not None and subject is not None and _could_be_subject(object_, case, instead_of=subject)
+        for object_, case in objects
     )
 
 

@@ -9,19 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from democorpus.lexicon import (
-    Adjective,
-    Adverb,
-    Connective,
-    Determiner,
-    Modal,
-    Modifier,
-    Noun,
-    Preposition,
-    Pronoun,
-    Verb,
-)
-from democorpus.morphology import MANY, PLURAL, SINGULAR
+from democorpus.lexicon import MANY, PLURAL, SINGULAR, Adjective, Adverb, Determiner, Modal, Noun, Pronoun, Verb, Word
 
 Tense = Literal["present", "past", "perfect"]
 Slot = Literal["subject", "object", "place", "time", "comment"]
@@ -37,7 +25,7 @@ class Quality(NamedTuple):
 class PrepositionalPhrase(NamedTuple):
     """A preposition with its object."""
 
-    preposition: Preposition
+    preposition: Word
     object: Nominal
 
 
@@ -48,10 +36,15 @@ class NounPhrase(NamedTuple):
     determiner: Determiner
     plural: bool = False
     qualities: tuple[Quality, ...] = ()
-    modifier: Modifier | None = None
+    modifier: Word | None = None
     owner: NounPhrase | Name | None = None
     attribute: PrepositionalPhrase | None = None
     relative: Clause | None = None
+
+    @property
+    def row(self) -> int:
+        """The row in German tables: the gender, or plural."""
+        return PLURAL if self.plural else self.noun.gender
 
 
 class Name(NamedTuple):
@@ -105,44 +98,41 @@ class Clause(NamedTuple):
     comment: Adverb | None = None
     front: Slot = "subject"
 
+    @property
+    def agreement(self) -> int:
+        """The agreement of the finite verb with its subject."""
+        return agreement(self.subject)
+
+    @property
+    def relative_slot(self) -> Slot:
+        """The slot of a relative clause that holds the relative pronoun."""
+        if isinstance(self.subject, Relative):
+            return "subject"
+        return "object" if isinstance(self.object, Relative) else "place"
+
+    def without(self, slot: Slot) -> Clause:
+        """The clause with an empty slot. The subject stays, because the finite verb agrees with it."""
+        empty: dict[str, Any] = {} if slot == "subject" else {slot: None}
+        return self._replace(**empty)
+
 
 class Sentence(NamedTuple):
     """A main clause alone, with a subordinate clause before or after it, or coordinated with a second main clause."""
 
     main: Clause
-    connective: Connective | None = None
+    connective: Word | None = None
     second: Clause | None = None
     second_is_main: bool = False
     second_is_fronted: bool = False
 
 
 def agreement(subject: Nominal | None) -> int:
-    """The agreement of the finite verb with its subject: FIRST, SINGULAR or MANY, the same in both languages."""
-    if isinstance(subject, NounPhrase):
-        return MANY if subject.plural else SINGULAR
+    """The agreement of a finite verb with its subject: FIRST, SINGULAR or MANY, the same in both languages."""
     if isinstance(subject, Pronoun):
         return subject.agreement
-    if isinstance(subject, Relative):
+    if isinstance(subject, NounPhrase | Relative):
         return MANY if subject.row == PLURAL else SINGULAR
     return MANY if isinstance(subject, Coordination) else SINGULAR
-
-
-def german_row(phrase: NounPhrase) -> int:
-    """The row of a noun phrase in German tables: its gender, or plural."""
-    return PLURAL if phrase.plural else phrase.noun.gender
-
-
-def relative_slot(clause: Clause) -> Slot:
-    """The slot of a relative clause that holds the relative pronoun."""
-    if isinstance(clause.subject, Relative):
-        return "subject"
-    return "object" if isinstance(clause.object, Relative) else "place"
-
-
-def without(clause: Clause, slot: Slot) -> Clause:
-    """The clause with an empty slot. The subject stays, because the finite verb agrees with it."""
-    empty: dict[str, Any] = {} if slot == "subject" else {slot: None}
-    return clause._replace(**empty)
 
 
 class ChunkWriter:

@@ -1,6 +1,7 @@
-"""The lexicon of the demonstration corpus: the words of lexicon.tsv as entries with all forms.
+"""The lexicon of the demonstration corpus: the words of lexicon.tsv with all their forms, and the German endings.
 
-Entries are immutable tuples. Each class of words is in the order of the file, common words first.
+German tables have a row for each gender of the singular and one for the plural, and a column for each case. Entries are
+immutable tuples. Each class of words is in the order of the file, common words first.
 """
 
 from __future__ import annotations
@@ -10,85 +11,51 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from democorpus.morphology import (
-    ARTICLES,
-    DIESER_ENDINGS,
-    EIN_ENDINGS,
-    FIRST,
-    MANY,
-    SINGULAR,
-    EnglishVerb,
-    Finite,
-    GermanVerb,
-    Table,
-    german_adjective,
-    inflect,
-)
+NOMINATIVE, ACCUSATIVE, DATIVE, GENITIVE = range(4)
+MASCULINE, FEMININE, NEUTER, PLURAL = range(4)
+FIRST, SINGULAR, MANY = range(3)  # agreement of a finite verb: with "I", with a third person singular, with a plural
+
+Table = tuple[tuple[str, ...], ...]  # rows: gender or number; columns: case
+Finite = tuple[str, str, str]  # FIRST, SINGULAR, MANY
 
 
-class Noun(NamedTuple):
-    """A noun. english: by number; german: by number and case; place: preposition group of a place, else empty."""
-
-    english: tuple[str, str]
-    german: Table
-    gender: int
-    kind: str
-    place: str = ""
+def _table(text: str) -> Table:
+    """Rows between slashes, forms between spaces; a hyphen stands for no ending."""
+    return tuple(tuple(form.strip("-") for form in row.split()) for row in text.split("/"))
 
 
-class Modifier(NamedTuple):
-    """The first part of a compound with the linking element: "work" and "Arbeits"."""
-
-    english: str
-    german: str
-
-
-class Determiner(NamedTuple):
-    """An article, possessive or quantifier.
-
-    english: by number; None if the determiner lacks the number. german: by gender and case. declension: of German
-    adjectives after the determiner. definite: False for quantifiers and indefinite articles.
-    """
-
-    english: tuple[str | None, str | None]
-    tag: str
-    german: Table | None
-    declension: str
-    definite: bool = False
+ARTICLES = _table("der den dem des / die die der der / das das dem des / die die den der")
+RELATIVE_PRONOUNS = _table("der den dem / die die der / das das dem / die die denen")
+# Endings of dieser, jeder, viele ..., and of ein, kein, mein ...
+DIESER_ENDINGS = _table("er en em es / e e er er / es es em es / e e en er")
+EIN_ENDINGS = _table("- en em es / e e er er / - - em es / e e en er")
+# Adjective endings: strong without a determiner, weak after der and dieser, mixed after ein.
+ADJECTIVE_ENDINGS = {
+    "strong": _table("er en em en / e e er er / es es em en / e e en er"),
+    "weak": _table("e en en en / e e en en / e e en en / en en en en"),
+    "mixed": _table("er en en en / e e en en / es es en en / en en en en"),
+}
 
 
-class Adjective(NamedTuple):
-    """An adjective. german: predicate form; inflected: by declension, gender and case; kinds: kinds of its nouns."""
+class EnglishVerb(NamedTuple):
+    """The forms of an English verb. particle: "up" in "wake up"."""
 
-    english: str
-    german: str
-    inflected: dict[str, Table]
-    kinds: str
-
-
-class Adverb(NamedTuple):
-    """A fixed expression. english: words with tags; is_noun: True for "last week", False for "often"."""
-
-    english: tuple[tuple[str, str], ...]
-    german: tuple[str, ...]
-    is_noun: bool
+    base: str
+    present: Finite
+    past: Finite
+    participle: str
+    particle: str = ""
 
 
-class Modal(NamedTuple):
-    """A modal verb: finite forms, English tag (None: depends on agreement), and whether "to" follows ("want to")."""
+class GermanVerb(NamedTuple):
+    """The forms of a German verb. The participle includes the separable prefix; the other forms do not."""
 
-    english: Finite
-    tag: str | None
-    to: bool
-    german: Finite
-
-
-class Preposition(NamedTuple):
-    """An English and a German preposition. case: the case that the German preposition governs."""
-
-    english: str
-    german: str
-    case: int
+    infinitive: str
+    present: Finite
+    past: Finite
+    participle: str
+    prefix: str
+    perfect_with_sein: bool
 
 
 class Verb(NamedTuple):
@@ -107,12 +74,45 @@ class Verb(NamedTuple):
     german_preposition: str
 
 
-class Connective(NamedTuple):
-    """A conjunction with its English tag."""
+class Modal(NamedTuple):
+    """A modal verb: finite forms, English tag (None: depends on agreement), and whether "to" follows ("want to")."""
+
+    english: Finite
+    tag: str | None
+    to: bool
+    german: Finite
+
+
+class Noun(NamedTuple):
+    """A noun. english: by number; german: by number and case; place: preposition group of a place, else empty."""
+
+    english: tuple[str, str]
+    german: Table
+    gender: int
+    kind: str
+    place: str = ""
+
+
+class Adjective(NamedTuple):
+    """An adjective. german: predicate form; inflected: by declension, gender and case; kinds: kinds of its nouns."""
 
     english: str
-    tag: str
     german: str
+    inflected: dict[str, Table]
+    kinds: str
+
+
+class Determiner(NamedTuple):
+    """An article, possessive or quantifier. english: by number; None if the determiner has no such number.
+
+    declension: of German adjectives after the determiner. definite: False for quantifiers and indefinite articles.
+    """
+
+    english: tuple[str | None, str | None]
+    tag: str
+    german: Table | None
+    declension: str
+    definite: bool = False
 
 
 class Pronoun(NamedTuple):
@@ -123,21 +123,33 @@ class Pronoun(NamedTuple):
     agreement: int
 
 
+class Adverb(NamedTuple):
+    """A fixed expression. english: words with tags; is_noun: True for "last week", False for "often"."""
+
+    english: tuple[tuple[str, str], ...]
+    german: tuple[str, ...]
+    is_noun: bool
+
+
+class Word(NamedTuple):
+    """A word that is not inflected. tag: the English one of a conjunction; case: governed by a German preposition.
+
+    The German of the first part of a compound contains the linking element: "work" is Arbeits.
+    """
+
+    english: str
+    german: str
+    tag: str = ""
+    case: int = NOMINATIVE
+
+
 Entry = TypeVar("Entry")
-
-
-def _read_sections() -> dict[str, list[list[str]]]:
-    """The rows of lexicon.tsv by the names of their sections."""
-    sections: dict[str, list[list[str]]] = {}
-    for line in Path(__file__).with_suffix(".tsv").read_text(encoding="utf-8").splitlines():
-        if line.startswith("["):
-            rows = sections.setdefault(line.strip("[]"), [])
-        elif line and not line.startswith("#"):
-            rows.append(line.split("\t"))
-    return sections
-
-
-_SECTIONS = _read_sections()
+_SECTIONS: dict[str, list[list[str]]] = {}  # the rows of lexicon.tsv by the names of their sections
+for _line in Path(__file__).with_suffix(".tsv").read_text(encoding="utf-8").splitlines():
+    if _line.startswith("["):
+        _rows = _SECTIONS.setdefault(_line.strip("[]"), [])
+    elif _line and not _line.startswith("#"):
+        _rows.append(_line.split("\t"))
 
 
 def _entries(section: str, entry: Callable[..., Entry], *more: str) -> tuple[Entry, ...]:
@@ -171,34 +183,35 @@ _PLACES = {
 NOUNS = _groups("noun", _noun) | {
     "l": tuple(noun for turn in itertools.zip_longest(*_PLACES.values()) for noun in turn if noun)
 }
-MODIFIERS = _entries("modifier", Modifier)
+MODIFIERS = _entries("modifier", Word)
 COMPOUND_KINDS = "tvdxlef"  # of nouns that a modifier may precede
+
+
+def _inflect(stem: str, endings: Table) -> Table:
+    return tuple(tuple(stem + ending for ending in row) for row in endings)
 
 
 def _adjective(english: str, german: str, kinds: str) -> Adjective:
     predicate, stem = _pair(german)
-    return Adjective(english, predicate, german_adjective(stem), kinds)
-
-
-ADJECTIVES = _entries("adjective", _adjective)
-
-THE = Determiner(("the", "the"), "DT", ARTICLES, "weak", definite=True)
-INDEFINITE = Determiner(("a", None), "DT", inflect("ein", EIN_ENDINGS), "mixed")
-BARE = Determiner((None, ""), "", None, "strong")
-THIS = Determiner(("this", "these"), "DT", inflect("dies", DIESER_ENDINGS), "weak", definite=True)
-EVERY = Determiner(("every", None), "DT", inflect("jed", DIESER_ENDINGS), "weak")
-# "not a", "not any"; English has no such determiner
-KEIN = Determiner((None, None), "", inflect("kein", EIN_ENDINGS), "mixed")
+    inflected = {name: _inflect(stem.removesuffix("e"), endings) for name, endings in ADJECTIVE_ENDINGS.items()}
+    return Adjective(english, predicate, inflected, kinds)
 
 
 def _determiner(english: str, tag: str, german: str, declension: str, group: str) -> Determiner:
     if group == "possessive":
-        return Determiner((english, english), tag, inflect(german, EIN_ENDINGS), declension, definite=True)
+        return Determiner((english, english), tag, _inflect(german, EIN_ENDINGS), declension, definite=True)
     endings = DIESER_ENDINGS if group == "quantifier" else (("",) * 4,) * 4
-    return Determiner((None, english), tag, inflect(german, endings), declension)
+    return Determiner((None, english), tag, _inflect(german, endings), declension)
 
 
+ADJECTIVES = _entries("adjective", _adjective)
 DETERMINERS = _groups("determiner", _determiner)
+THE = Determiner(("the", "the"), "DT", ARTICLES, "weak", definite=True)
+INDEFINITE = Determiner(("a", None), "DT", _inflect("ein", EIN_ENDINGS), "mixed")
+BARE = Determiner((None, ""), "", None, "strong")
+THIS = Determiner(("this", "these"), "DT", _inflect("dies", DIESER_ENDINGS), "weak", definite=True)
+EVERY = Determiner(("every", None), "DT", _inflect("jed", DIESER_ENDINGS), "weak")
+KEIN = Determiner((None, None), "", _inflect("kein", EIN_ENDINGS), "mixed")  # "not a", "not any"
 
 SPEAKER = Pronoun(("I", "me"), ("ich", "mich", "mir"), FIRST)
 WE = Pronoun(("we", "us"), ("wir", "uns", "uns"), MANY)
@@ -208,7 +221,7 @@ THEY = Pronoun(("they", "them"), ("sie", "sie", "ihnen"), MANY)
 GERMAN_THIRD_PERSONS = (HE.german, SHE.german, ("es", "es", "ihm"), THEY.german)  # by gender or plural
 
 WOMEN, MEN, FAMILIES = (_entries(name, str) for name in ("woman", "man", "family"))
-CITIES = tuple((english, german) for english, german in _SECTIONS["city"])
+CITIES = _entries("city", Word)
 
 
 def _english_verb(text: str) -> EnglishVerb:
@@ -224,35 +237,22 @@ def _english_verb(text: str) -> EnglishVerb:
 def _german_verb(text: str) -> GermanVerb:
     infinitive, first, third, *plural, preterite, preterite_plural, participle = text.split()
     prefix, _, infinitive = infinitive.rpartition("·")
-    return GermanVerb(
-        infinitive,
-        (first, third, plural[0] if plural else infinitive),
-        (preterite, preterite, preterite_plural),
-        participle.removeprefix("*"),
-        prefix,
-        perfect_with_sein=participle.startswith("*"),
-    )
+    present = (first, third, plural[0] if plural else infinitive)
+    past = (preterite, preterite, preterite_plural)
+    return GermanVerb(infinitive, present, past, participle.removeprefix("*"), prefix, participle.startswith("*"))
 
 
 def _verb(english: str, german: str, subjects: str, *rest: str) -> Verb:
     *objects, frame = rest
     english, _, english_preposition = english.partition("+")
     german, _, german_preposition = german.partition("+")
-    german_preposition, _, case = german_preposition.partition("/")
-    return Verb(
-        _english_verb(english),
-        _german_verb(german),
-        frame,
-        subjects,
-        "".join(objects),
-        "NAD".index(case or ("D" if frame == "dative" else "A")),
-        english_preposition,
-        german_preposition,
-    )
+    german_preposition, _, letter = german_preposition.partition("/")
+    case = "NAD".index(letter or ("D" if frame == "dative" else "A"))
+    verbs = _english_verb(english), _german_verb(german)
+    return Verb(*verbs, frame, subjects, "".join(objects), case, english_preposition, german_preposition)
 
 
 VERBS = _groups("verb", _verb)  # by frame
-
 BE = _english_verb("be am is are was was were been")
 DO = _english_verb("do does did done")
 HAVE = _english_verb("have has had had")
@@ -266,28 +266,24 @@ def _modal(first: str, third: str, to: str, german_first: str, german_third: str
     return Modal((first, third, first), tag, to == "to", (german_first, german_third, plural))
 
 
-MODALS = _groups("modal", _modal)  # by tense
-WILL = MODALS["present"][2]
-
-
 def _adverb(english: str, german: str, group: str) -> Adverb:
     words = tuple(_pair(word) for word in english.split())
     return Adverb(words, tuple(german.split()), words[-1][1] == "NN")
 
 
+def _preposition(english: str, german: str, case: str, *group: str) -> Word:
+    return Word(english, german, case="NADG".index(case))
+
+
+MODALS = _groups("modal", _modal)  # by tense
+WILL = MODALS["present"][2]
 ADVERBS = _groups("adverb", _adverb)
 PREDICATE_INTENSIFIERS = ADVERBS["intensifier"] + ADVERBS["predicate"]
-
-
-def _preposition(english: str, german: str, case: str, *group: str) -> Preposition:
-    return Preposition(english, german, "NADG".index(case))
-
-
 PREPOSITIONS = _groups("preposition", _preposition)
 AT_PLACE, TO_PLACE = (dict(zip(_PLACES, PREPOSITIONS[name], strict=True)) for name in ("place", "goal"))
-WITH, ABOUT, FROM = (_preposition(*entry.split()) for entry in ("with mit D", "about über A", "from aus D"))
-IN_CITY, TO_CITY = _preposition("in", "in", "D"), _preposition("to", "nach", "D")
+WITH, ABOUT, FROM, IN_CITY, TO_CITY = (
+    _preposition(*entry.split()) for entry in ("with mit D", "about über A", "from aus D", "in in D", "to nach D")
+)
 CONTRACTIONS = {whole: short for whole, short, *_ in _SECTIONS["contraction"]}
-
-CONNECTIVES = _groups("connective", lambda english, tag, german, group: Connective(english, tag, german))
-COMPLEMENTIZERS = {"clause": Connective("that", "IN", "dass"), "question": Connective("whether", "IN", "ob")}
+CONNECTIVES = _groups("connective", lambda english, tag, german, group: Word(english, german, tag))
+COMPLEMENTIZERS = {"clause": Word("that", "dass", "IN"), "question": Word("whether", "ob", "IN")}

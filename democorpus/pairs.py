@@ -7,16 +7,23 @@ are disjoint and each one can be generated alone. A larger split begins with all
 from __future__ import annotations
 
 import hashlib
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from democorpus.english import realise_english
+from democorpus.english import EnglishSentence, realise_english
 from democorpus.german import Agreement, GermanSentence, realise_german
-from democorpus.sampling import derivations
+from democorpus.grammar import Sentence
+from democorpus.sampling import RELATIVE_OF_SUBJECT, Sampler
 
 SPLITS = ("test", "dev", *["train"] * 8)  # ten equal shares of the stream
 SHORTEST, LONGEST = 4, 40  # English tokens
+
+# Smallest and largest number of English words from the noun of the subject to the finite verb.
+BINS = ((1, 2), (3, 4), (5, 8), (9, 12), (13, LONGEST))
+# Nearly all subjects have relative clauses: in the stream of the corpus one sentence of 250 is in the last bin.
+_RELATIVE_OF_DISTANT_SUBJECT = (0.0, 0.8, 1.0)
 
 
 class Contrast(NamedTuple):
@@ -40,23 +47,28 @@ class DemoPair:
     contrast: Contrast | None
 
 
+class DistantPair(NamedTuple):
+    """A sentence pair and its variant with a verb in the wrong number. distance: in English words."""
+
+    source: str
+    target: str
+    wrong: str
+    distance: int
+
+
 def demo_pairs(*, split: str, pairs: int, seed: int) -> Iterator[DemoPair]:
     """The first `pairs` distinct sentences in the stream of a seed that belong to a split (train, dev or test)."""
     if split not in SPLITS:
         raise ValueError(f"no such split: {split!r}, expected train, dev or test")
     seen: set[bytes] = set()
-    stream = derivations(seed)
+    stream = _sentences(split, seed, RELATIVE_OF_SUBJECT)
     while len(seen) < pairs:
-        sentence = next(stream)
-        english = realise_english(sentence)
-        if not SHORTEST <= len(english.tokens) <= LONGEST:
-            continue
-        source = detokenise(english.tokens)
-        digest = hashlib.sha256(source.encode("utf-8")).digest()[:12]
-        if digest in seen or split_of(digest) != split:
+        digest, source, sentence, english = next(stream)
+        if digest in seen:
             continue
         seen.add(digest)
         german = realise_german(sentence)
+        farthest = max(german.agreements, key=lambda one: one.distance, default=None)
         yield DemoPair(
             source=source,
             target=detokenise(german.tokens),
@@ -65,8 +77,49 @@ def demo_pairs(*, split: str, pairs: int, seed: int) -> Iterator[DemoPair]:
             tree=english.tree,
             source_chunks=english.chunks,
             target_chunks=german.chunks,
-            contrast=farthest_contrast(german),
+            contrast=Contrast(_with_wrong_verb(german, farthest), farthest.distance) if farthest else None,
         )
+
+
+def distant_pairs(*, pairs: int, seed: int) -> Iterator[DistantPair]:
+    """The first `pairs` contrastive pairs of each bin, in a stream without the sentences of train and dev.
+
+    Contrasts of `demo_pairs` measure German, and the English verb often shows the number itself ("runs", "run"). Here
+    the English verb hides it ("ran", "will run"), so the number is known from the subject alone, at this distance.
+    """
+    wanted = dict.fromkeys(BINS, pairs)
+    seen: set[bytes] = set()
+    stream = _sentences("test", seed, _RELATIVE_OF_DISTANT_SUBJECT)
+    while any(wanted.values()):
+        digest, source, sentence, english = next(stream)
+        hidden = {id(one.phrase): one.distance for one in english.subjects if one.number_is_hidden}
+        if not hidden or digest in seen:
+            continue
+        german = realise_german(sentence)
+        found = [(hidden[id(one.nominal)], one) for one in german.agreements if id(one.nominal) in hidden]
+        if not found:
+            continue
+        distance, agreement = max(found, key=lambda candidate: candidate[0])
+        (own,) = (one for one in BINS if one[0] <= distance <= one[1])
+        if wanted[own]:
+            wanted[own] -= 1
+            seen.add(digest)
+            yield DistantPair(source, detokenise(german.tokens), _with_wrong_verb(german, agreement), distance)
+
+
+def _sentences(
+    split: str, seed: int, relative_of_subject: tuple[float, ...]
+) -> Iterator[tuple[bytes, str, Sentence, EnglishSentence]]:
+    """The endless stream of a split: digest and text of the English sentence, its derivation, and its tokens."""
+    sampler = Sampler(random.Random(seed), relative_of_subject)
+    while True:
+        sentence = sampler.sentence()
+        english = realise_english(sentence)
+        if SHORTEST <= len(english.tokens) <= LONGEST:
+            source = detokenise(english.tokens)
+            digest = hashlib.sha256(source.encode("utf-8")).digest()[:12]
+            if split_of(digest) == split:
+                yield digest, source, sentence, english
 
 
 def split_of(digest: bytes) -> str:
@@ -79,15 +132,7 @@ def detokenise(tokens: tuple[str, ...]) -> str:
     return " ".join(tokens).replace(" ,", ",").replace(" .", ".")
 
 
-def farthest_contrast(german: GermanSentence) -> Contrast | None:
-    """The contrast whose verb is farthest from the head of its subject. None without a suitable verb."""
-    if not german.agreements:
-        return None
-    agreement = max(german.agreements, key=lambda candidate: candidate.distance)
-    return Contrast(with_wrong_verb(german, agreement), agreement.distance)
-
-
-def with_wrong_verb(german: GermanSentence, agreement: Agreement) -> str:
+def _with_wrong_verb(german: GermanSentence, agreement: Agreement) -> str:
     """The text of a sentence with one of its verbs in the wrong number."""
     return detokenise((*german.tokens[: agreement.verb], agreement.wrong, *german.tokens[agreement.verb + 1 :]))
 

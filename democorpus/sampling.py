@@ -1,4 +1,4 @@
-"""Random derivations of the demonstration grammar: an endless stream for each seed, equal on every machine.
+"""Random derivations of the demonstration grammar, equal on every machine for the same seed.
 
 The module uses only `Random.random()`, because other methods may change between versions of Python, and arithmetic that
 IEEE 754 defines. Words are drawn by their rank with Zipf's law; the constants below are all other probabilities.
@@ -10,8 +10,8 @@ import functools
 import itertools
 import random
 from bisect import bisect
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 from democorpus import lexicon
 from democorpus.grammar import (
@@ -26,43 +26,34 @@ from democorpus.grammar import (
     Sentence,
     Slot,
     Tense,
-    german_row,
 )
-from democorpus.lexicon import Adjective, Adverb, Connective, Determiner, Modal, Noun, Pronoun, Verb
-from democorpus.morphology import MASCULINE, NEUTER, SINGULAR
+from democorpus.lexicon import Adjective, Adverb, Determiner, Modal, Noun, Pronoun, Verb, Word
 
 Item = TypeVar("Item")
 
 
-class Distribution(NamedTuple, Generic[Item]):
-    """Items with their cumulative probabilities."""
+class Distribution(Generic[Item]):
+    """Items with their weights. Without weights, a flattened Zipf's law: that of rank r, from 0, is 1 / (r + 4)."""
 
-    items: tuple[Item, ...]
-    cumulative: Sequence[float]
+    def __init__(self, items: Iterable[Item], weights: Iterable[float] | None = None) -> None:
+        self.items = tuple(items)
+        sums = list(itertools.accumulate(weights or (1 / (rank + 4) for rank in range(len(self.items)))))
+        self.cumulative = [*(partial / sums[-1] for partial in sums[:-1]), 1.0]
 
-    @classmethod
-    def weighted(cls, weights: Mapping[Item, float]) -> Distribution[Item]:
-        """Items with these weights."""
-        total = sum(weights.values())
-        sums = [partial / total for partial in itertools.accumulate(weights.values())]
-        return cls(tuple(weights), (*sums[:-1], 1.0))
 
-    @classmethod
-    def by_rank(cls, items: Sequence[Item], *, flattening: int = 4) -> Distribution[Item]:
-        """A flattened Zipf's law: the weight of rank r, from 0, is 1 / (r + flattening)."""
-        sums = list(itertools.accumulate(1 / (rank + flattening) for rank in range(len(items))))
-        return cls(tuple(items), (*(partial / sums[-1] for partial in sums[:-1]), 1.0))
+def _weighted(weights: Mapping[Item, float]) -> Distribution[Item]:
+    return Distribution(weights, weights.values())
 
 
 # The parts of a sentence: distributions have weights, numbers are probabilities.
-SHAPES = Distribution.weighted({"simple": 78, "subordinate after": 9, "subordinate before": 6, "coordinated": 7})
+SHAPES = _weighted({"simple": 78, "subordinate after": 9, "subordinate before": 6, "coordinated": 7})
 _FRAME_WEIGHTS = {
     "transitive": 34, "intransitive": 11, "predicate": 9, "location": 8, "motion": 7, "dative": 7, "prepositional": 7,
     "stative": 7, "ditransitive": 5,
 }  # fmt: skip
-PLAIN_FRAMES = Distribution.weighted(_FRAME_WEIGHTS)
-ALL_FRAMES = Distribution.weighted(_FRAME_WEIGHTS | {"clause": 9, "question": 2, "infinitive": 6})
-INFINITIVE_FRAMES = Distribution.weighted({"transitive": 60, "dative": 12, "prepositional": 12, "motion": 16})
+PLAIN_FRAMES = _weighted(_FRAME_WEIGHTS)
+ALL_FRAMES = _weighted(_FRAME_WEIGHTS | {"clause": 9, "question": 2, "infinitive": 6})
+INFINITIVE_FRAMES = _weighted({"transitive": 60, "dative": 12, "prepositional": 12, "motion": 16})
 PAST, PERFECT, MODAL_IN_PAST, MODAL_IN_PRESENT = 0.42, 0.22, 0.15, 0.24
 PASSIVE, AGENT, NEGATION = 0.16, 0.5, 0.10
 COMMENT, TIME, TIME_IN_FRONT, PLACE_IN_FRONT, FREQUENCY, MANNER = 0.10, 0.20, 0.5, 0.25, 0.10, 0.10
@@ -70,49 +61,35 @@ COMMENT, TIME, TIME_IN_FRONT, PLACE_IN_FRONT, FREQUENCY, MANNER = 0.10, 0.20, 0.
 PLURALS, COMPOUND, COORDINATION, PERSONAL_PRONOUN, NAME, FAMILY_NAME = 0.38, 0.14, 0.07, 0.10, 0.12, 0.5
 ONE_QUALITY, TWO_QUALITIES, INTENSIFIED = 0.29, 0.05, 0.12
 # Probabilities by the number of remaining levels of embedding: 2 in a main clause, 0 in the innermost phrases.
-OWNER, ATTRIBUTE, RELATIVE_OF_SUBJECT, RELATIVE_OF_OBJECT = (
-    (0.0, 0.08, 0.12), (0.0, 0.08, 0.12), (0.0, 0.06, 0.24), (0.0, 0.03, 0.08),
-)  # fmt: skip
+OWNER = ATTRIBUTE = (0.0, 0.08, 0.12)
+RELATIVE_OF_SUBJECT, RELATIVE_OF_OBJECT = (0.0, 0.06, 0.24), (0.0, 0.03, 0.08)
 NO_RELATIVE = (0.0, 0.0, 0.0)  # in an attribute, where the reference of a relative clause would be ambiguous
 ADJUNCT = (0.05, 0.14, 0.16)
 
-SINGULAR_DETERMINERS = Distribution.weighted(
+_THE, _THIS, _POSSESSIVE = (lexicon.THE,), (lexicon.THIS,), lexicon.DETERMINERS["possessive"]
+SINGULAR_DETERMINERS = _weighted({_THE: 50, (lexicon.INDEFINITE,): 22, _POSSESSIVE: 16, _THIS: 7, (lexicon.EVERY,): 5})
+PLURAL_DETERMINERS = _weighted(
     {
-        (lexicon.THE,): 50,
-        (lexicon.INDEFINITE,): 22,
-        lexicon.DETERMINERS["possessive"]: 16,
-        (lexicon.THIS,): 7,
-        (lexicon.EVERY,): 5,
-    }
-)
-PLURAL_DETERMINERS = Distribution.weighted(
-    {
-        (lexicon.THE,): 44,
+        _THE: 44,
         (lexicon.BARE,): 14,
-        lexicon.DETERMINERS["possessive"]: 14,
+        _POSSESSIVE: 14,
         lexicon.DETERMINERS["quantifier"]: 13,
         lexicon.DETERMINERS["numeral"]: 9,
-        (lexicon.THIS,): 6,
+        _THIS: 6,
     }
 )
-PRONOUNS = Distribution.weighted(
-    {lexicon.HE: 25, lexicon.SHE: 25, lexicon.THEY: 20, lexicon.SPEAKER: 15, lexicon.WE: 15}
-)
-THIRD_PERSONS = Distribution.weighted({lexicon.HE: 1, lexicon.SHE: 1, lexicon.THEY: 1})
-CONNECTIVES = {group: Distribution.by_rank(entries) for group, entries in lexicon.CONNECTIVES.items()}
-FREQUENCIES = Distribution.by_rank(lexicon.ADVERBS["frequency"])
-WOMEN, MEN, FAMILIES = map(Distribution.by_rank, (lexicon.WOMEN, lexicon.MEN, lexicon.FAMILIES))
-CITIES, MODIFIERS = Distribution.by_rank(lexicon.CITIES), Distribution.by_rank(lexicon.MODIFIERS)
-
-
-@functools.cache
-def _nouns(kind: str) -> Distribution[Noun]:
-    return Distribution.by_rank(lexicon.NOUNS[kind])
+PRONOUNS = _weighted({lexicon.HE: 25, lexicon.SHE: 25, lexicon.THEY: 20, lexicon.SPEAKER: 15, lexicon.WE: 15})
+THIRD_PERSONS = _weighted({lexicon.HE: 1, lexicon.SHE: 1, lexicon.THEY: 1})
+CONNECTIVES = {group: Distribution(entries) for group, entries in lexicon.CONNECTIVES.items()}
+FREQUENCIES = Distribution(lexicon.ADVERBS["frequency"])
+WOMEN, MEN, FAMILIES = map(Distribution, (lexicon.WOMEN, lexicon.MEN, lexicon.FAMILIES))
+CITIES, MODIFIERS = map(Distribution, (lexicon.CITIES, lexicon.MODIFIERS))
+NOUNS = {kind: Distribution(nouns) for kind, nouns in lexicon.NOUNS.items()}
 
 
 @functools.cache
 def _adjectives(kind: str) -> Distribution[Adjective]:
-    return Distribution.by_rank([adjective for adjective in lexicon.ADJECTIVES if kind in adjective.kinds])
+    return Distribution(adjective for adjective in lexicon.ADJECTIVES if kind in adjective.kinds)
 
 
 @functools.cache
@@ -121,32 +98,19 @@ def _verbs(frame: str, subject_kind: str, *, passive: bool = False) -> Distribut
 
     A passive needs a verb with persons as agents: "eaten" is gegessen by people, but gefressen by animals.
     """
-    fitting = [
-        verb
-        for verb in lexicon.VERBS[frame]
-        if (not passive and subject_kind in verb.subjects)
-        or (passive and subject_kind in verb.objects and "p" in verb.subjects and not verb.english_preposition)
-    ]
-    return Distribution.by_rank(fitting) if fitting else None
+    verbs = lexicon.VERBS[frame]
+    if passive:
+        verbs = tuple(verb for verb in verbs if "p" in verb.subjects and not verb.english_preposition)
+    fitting = [verb for verb in verbs if subject_kind in (verb.objects if passive else verb.subjects)]
+    return Distribution(fitting) if fitting else None
 
 
 @functools.cache
 def _verbs_with_object(kind: str) -> Distribution[Verb] | None:
     """The verbs with objects of this kind and without a preposition in both languages, for relative pronouns."""
-    fitting = [
-        verb
-        for frame in ("transitive", "stative", "dative")
-        for verb in lexicon.VERBS[frame]
-        if kind in verb.objects and not verb.english_preposition and not verb.german_preposition
-    ]
-    return Distribution.by_rank(fitting) if fitting else None
-
-
-def derivations(seed: int) -> Iterator[Sentence]:
-    """The endless stream of derivations of a seed."""
-    sampler = Sampler(random.Random(seed))
-    while True:
-        yield sampler.sentence()
+    verbs = (verb for frame in ("transitive", "stative", "dative") for verb in lexicon.VERBS[frame])
+    fitting = [one for one in verbs if kind in one.objects and not one.english_preposition + one.german_preposition]
+    return Distribution(fitting) if fitting else None
 
 
 class Sampler:
@@ -155,9 +119,7 @@ class Sampler:
     relative_of_subject: probabilities, by depth, that a subject has a relative clause.
     """
 
-    def __init__(
-        self, generator: random.Random, relative_of_subject: tuple[float, float, float] = RELATIVE_OF_SUBJECT
-    ) -> None:
+    def __init__(self, generator: random.Random, relative_of_subject: Sequence[float]) -> None:
         self.random = generator.random
         self.relative_of_subject = relative_of_subject
 
@@ -183,19 +145,13 @@ class Sampler:
             first = self.clause(past=past, depth=1, is_main=True)
             second = self.clause(past=past, depth=1, is_main=True, subject=self.repeated_subject(first.subject, 0.35))
             return Sentence(first, self.draw(CONNECTIVES["coordinator"]), second, second_is_main=True)
-        connective = self.connective(past)
-        if shape == "subordinate after":
-            first = self.clause(past=past, depth=1, is_main=True)
-            return Sentence(
-                first, connective, self.clause(past=past, depth=1, subject=self.repeated_subject(first.subject, 0.5))
-            )
-        second = self.clause(past=past, depth=1)
-        main = self.clause(past=past, depth=1, subject=self.repeated_subject(second.subject, 0.5))
-        return Sentence(main, connective, second, second_is_fronted=True)
-
-    def connective(self, past: bool) -> Connective:
-        """A subordinating conjunction."""
-        return self.draw(CONNECTIVES["reason" if self.chance(0.5) else "past" if past else "present"])
+        connective = self.draw(CONNECTIVES["reason" if self.chance(0.5) else "past" if past else "present"])
+        fronted = shape == "subordinate before"
+        first = self.clause(past=past, depth=1, is_main=not fronted)
+        second = self.clause(past=past, depth=1, subject=self.repeated_subject(first.subject, 0.5))
+        if fronted:
+            first, second = second, first
+        return Sentence(first, connective, second, second_is_fronted=fronted)
 
     def repeated_subject(self, subject: Nominal | None, probability: float) -> tuple[Pronoun, str] | None:
         """With this probability, a pronoun for the subject of another clause and the kind of the subject; else None."""
@@ -228,36 +184,34 @@ class Sampler:
         tense, modal = self.tense(past, kind)
         negated = verb.frame != "ditransitive" and _can_be_negated(nominal, modal) and self.chance(NEGATION)
         clause = Clause(verb, nominal, tense, modal, passive, negated)
-        clause = self.with_arguments(clause, kind, depth, past=past)
+        clause = clause._replace(**self.arguments(clause, nominal, kind, depth, past=past))
         return self.with_adjuncts(clause, kind, depth, is_main=is_main)
 
-    def with_arguments(self, clause: Clause, kind: str, depth: int, *, past: bool) -> Clause:
-        """The clause with the arguments that the frame of its verb needs. kind: of the subject."""
-        verb, subject = clause.verb, clause.subject
-        inner = max(depth - 1, 0)
-        assert subject is not None
-        if clause.passive:
-            if self.chance(AGENT):
-                return clause._replace(agent=self.object("pa" if "a" in verb.subjects else "p", 0, subject))
-            return clause
-        if verb.frame == "intransitive":
-            return clause
-        if verb.frame == "predicate":
-            return clause._replace(predicate=self.predicate(kind))
-        if verb.frame == "location":
-            return clause._replace(place=self.location(inner))
-        if verb.frame == "motion":
-            return clause._replace(place=self.goal(inner))
-        if verb.frame in lexicon.COMPLEMENTIZERS:
-            about = self.repeated_subject(subject, 0.3)
-            return clause._replace(complement=self.clause(past=past, depth=inner, subject=about))
-        if verb.frame == "infinitive":
-            return clause._replace(complement=self.infinitive(kind, inner, subject))
-        if verb.frame == "ditransitive":
-            recipient = self.object("p", 0, subject)
-            given = self.noun_phrase(self.draw(_nouns(self.choose(verb.objects))), depth)
-            return clause._replace(recipient=recipient, object=given)
-        return clause._replace(object=self.object(verb.objects, depth, subject, plain=clause.negated))
+    def arguments(self, clause: Clause, subject: Nominal, kind: str, depth: int, *, past: bool) -> dict[str, Any]:
+        """The arguments that the frame of the verb needs, by slot. kind: of the subject."""
+        verb, inner = clause.verb, max(depth - 1, 0)
+        match "passive" if clause.passive else verb.frame:
+            case "passive":
+                has_agent = self.chance(AGENT)
+                return {"agent": self.object("pa" if "a" in verb.subjects else "p", 0, subject)} if has_agent else {}
+            case "intransitive":
+                return {}
+            case "predicate":
+                intensifier = self.choose(lexicon.PREDICATE_INTENSIFIERS) if self.chance(0.3) else None
+                return {"predicate": Quality(self.draw(_adjectives(kind)), intensifier)}
+            case "location":
+                return {"place": self.location(inner)}
+            case "motion":
+                return {"place": self.goal(inner)}
+            case "clause" | "question":
+                about = self.repeated_subject(subject, 0.3)
+                return {"complement": self.clause(past=past, depth=inner, subject=about)}
+            case "infinitive":
+                return {"complement": self.infinitive(kind, inner, subject)}
+            case "ditransitive":
+                recipient = self.object("p", 0, subject)
+                return {"recipient": recipient, "object": self.noun_phrase_of(verb.objects, depth)}
+        return {"object": self.object(verb.objects, depth, subject, plain=clause.negated)}
 
     def with_adjuncts(self, clause: Clause, kind: str, depth: int, *, is_main: bool) -> Clause:
         """The clause with adverbs and prepositional phrases, one of which may come first. kind: of the subject.
@@ -295,9 +249,7 @@ class Sampler:
             modal = self.choose(lexicon.MODALS["past" if past else "present"])
             if kind in "pa" or not modal.to:
                 return "present", modal
-        if past:
-            return "past", None
-        return ("perfect" if self.chance(PERFECT) else "present"), None
+        return ("past" if past else "perfect" if self.chance(PERFECT) else "present"), None
 
     def time_adverb(self, tense: Tense, modal: Modal | None) -> Adverb | None:
         """An expression of time that fits the tense."""
@@ -319,14 +271,15 @@ class Sampler:
     def relative(self, noun: Noun, plural: bool, depth: int) -> Clause:
         """A relative clause in which the noun is the subject, the object or the place."""
         past = self.chance(PAST)
-        pronoun = Relative(noun.kind == "p", 3 if plural else noun.gender)
+        pronoun = Relative(noun.kind == "p", lexicon.PLURAL if plural else noun.gender)
         if noun.place and self.chance(0.5):
-            verb = self.choose(lexicon.VERBS["location"])
+            verb, place = (
+                self.choose(lexicon.VERBS["location"]),
+                PrepositionalPhrase(lexicon.AT_PLACE[noun.place], pronoun),
+            )
             subject = self.nominal("p", depth, RELATIVE_OF_OBJECT)
-            tense, modal = self.tense(past, "p")
-            return Clause(verb, subject, tense, modal, place=PrepositionalPhrase(lexicon.AT_PLACE[noun.place], pronoun))
-        verbs = _verbs_with_object(noun.kind)
-        if verbs and self.chance(0.4):
+            return Clause(verb, subject, *self.tense(past, "p"), place=place)
+        if (verbs := _verbs_with_object(noun.kind)) and self.chance(0.4):
             verb = self.draw(verbs)
             kind = self.choose(verb.subjects)
             tense, modal = self.tense(past, kind)
@@ -342,10 +295,10 @@ class Sampler:
             if form < PERSONAL_PRONOUN + NAME:
                 return self.name()
         if not plain and self.chance(COORDINATION):
-            first, second = self.draw(_nouns(kind)), self.draw(_nouns(kind))
+            first, second = self.draw(NOUNS[kind]), self.draw(NOUNS[kind])
             if first is not second:
                 return Coordination(self.noun_phrase(first, 0), self.noun_phrase(second, 0))
-        return self.noun_phrase(self.draw(_nouns(kind)), depth, relative, plain=plain)
+        return self.noun_phrase(self.draw(NOUNS[kind]), depth, relative, plain=plain)
 
     def object(self, kinds: str, depth: int, subject: Nominal, *, plain: bool = False) -> Nominal:
         """An object of one of these kinds that differs from the subject (not "I see me")."""
@@ -370,18 +323,16 @@ class Sampler:
         determiner = lexicon.THE if owner else self.determiner(plural=plural, plain=plain)
         modifier = None
         if noun.kind in lexicon.COMPOUND_KINDS and self.chance(COMPOUND):
-            modifier = self.draw(MODIFIERS)
-            if modifier.english == noun.english[0]:
-                modifier = None
+            drawn = self.draw(MODIFIERS)
+            modifier = drawn if drawn.english != noun.english[0] else None
         attribute = self.attribute(noun) if self.chance(ATTRIBUTE[depth]) else None
         clause = self.relative(noun, plural, depth - 1) if self.chance(relative[depth]) else None
         return NounPhrase(noun, determiner, plural, self.qualities(noun.kind), modifier, owner, attribute, clause)
 
     def determiner(self, *, plural: bool, plain: bool) -> Determiner:
         """An article, a possessive or, unless `plain`, a quantifier."""
-        groups = PLURAL_DETERMINERS if plural else SINGULAR_DETERMINERS
         while True:
-            group = self.draw(groups)
+            group = self.draw(PLURAL_DETERMINERS if plural else SINGULAR_DETERMINERS)
             determiner = self.choose(group)
             if not plain or determiner.definite or determiner in (lexicon.INDEFINITE, lexicon.BARE):
                 return determiner
@@ -391,24 +342,18 @@ class Sampler:
         count = self.random()
         if count >= ONE_QUALITY + TWO_QUALITIES:
             return ()
-        first = self.draw(_adjectives(kind))
-        intensifier = self.choose(lexicon.ADVERBS["intensifier"]) if self.chance(INTENSIFIED) else None
-        if count < ONE_QUALITY:
-            return (Quality(first, intensifier),)
-        second = self.draw(_adjectives(kind))
-        return (Quality(first, intensifier),) if second is first else (Quality(first, intensifier), Quality(second))
-
-    def predicate(self, kind: str) -> Quality:
-        """An adjective after "be"."""
-        intensifier = self.choose(lexicon.PREDICATE_INTENSIFIERS) if self.chance(0.3) else None
-        return Quality(self.draw(_adjectives(kind)), intensifier)
+        adjective = self.draw(_adjectives(kind))
+        first = Quality(adjective, self.choose(lexicon.ADVERBS["intensifier"]) if self.chance(INTENSIFIED) else None)
+        if count < ONE_QUALITY or (second := self.draw(_adjectives(kind))) is adjective:
+            return (first,)
+        return (first, Quality(second))
 
     def owner(self, kind: str, depth: int) -> NounPhrase | Name:
         """The owner of a thing of this kind."""
         owner_kind = self.choose("pl" if kind in "tel" else "p")
         if owner_kind == "p" and self.chance(NAME):
             return self.name()
-        return self.noun_phrase(self.draw(_nouns(owner_kind)), depth, NO_RELATIVE)
+        return self.noun_phrase(self.draw(NOUNS[owner_kind]), depth, NO_RELATIVE)
 
     def attribute(self, noun: Noun) -> PrepositionalPhrase:
         """A prepositional phrase that describes a noun."""
@@ -417,23 +362,23 @@ class Sampler:
         if noun.kind in "dx":
             return PrepositionalPhrase(lexicon.ABOUT, self.noun_phrase_of("pexl"))
         if noun.kind == "p" and self.chance(0.4):
-            return PrepositionalPhrase(lexicon.FROM, self.city())
+            return self.at_city(lexicon.FROM)
         return self.location(0)
 
     def noun_phrase_of(self, kinds: str, depth: int = 0) -> NounPhrase:
         """A noun phrase of one of these kinds."""
-        return self.noun_phrase(self.draw(_nouns(self.choose(kinds))), depth)
+        return self.noun_phrase(self.draw(NOUNS[self.choose(kinds)]), depth)
 
-    def city(self) -> Name:
-        """A city."""
-        english, german = self.draw(CITIES)
-        return Name((english,), (german,))
+    def at_city(self, preposition: Word) -> PrepositionalPhrase:
+        """A preposition with a city."""
+        city = self.draw(CITIES)
+        return PrepositionalPhrase(preposition, Name((city.english,), (city.german,)))
 
     def location(self, depth: int) -> PrepositionalPhrase:
         """A phrase for the place of something."""
         form = self.random()
         if form < 0.15:
-            return PrepositionalPhrase(lexicon.IN_CITY, self.city())
+            return self.at_city(lexicon.IN_CITY)
         place = self.noun_phrase_of("l", depth)
         if form < 0.35:
             return PrepositionalPhrase(self.choose(lexicon.PREPOSITIONS["near"]), place)
@@ -442,18 +387,17 @@ class Sampler:
     def goal(self, depth: int) -> PrepositionalPhrase:
         """A phrase for the goal of a movement."""
         if self.chance(0.15):
-            return PrepositionalPhrase(lexicon.TO_CITY, self.city())
+            return self.at_city(lexicon.TO_CITY)
         place = self.noun_phrase_of("l", depth)
         return PrepositionalPhrase(lexicon.TO_PLACE[place.noun.place], place)
 
     def adjunct(self) -> PrepositionalPhrase:
         """A phrase for the place, the time or the company of an action."""
         form = self.random()
-        if form < 0.2:
-            return PrepositionalPhrase(self.choose(lexicon.PREPOSITIONS["event"]), self.noun_phrase_of("e"))
-        if form < 0.4:
-            return PrepositionalPhrase(self.choose(lexicon.PREPOSITIONS["company"]), self.noun_phrase_of("p"))
-        return self.location(0)
+        if form >= 0.4:
+            return self.location(0)
+        group, kind = ("event", "e") if form < 0.2 else ("company", "p")
+        return PrepositionalPhrase(self.choose(lexicon.PREPOSITIONS[group]), self.noun_phrase_of(kind))
 
 
 def anaphor(subject: Nominal) -> Pronoun:
@@ -464,12 +408,10 @@ def anaphor(subject: Nominal) -> Pronoun:
         return lexicon.SHE if subject.female else lexicon.HE
     if not isinstance(subject, NounPhrase) or subject.plural:
         return lexicon.THEY
-    noun = subject.noun
-    if noun.kind != "p" or (noun.gender == NEUTER and noun.english[0] != "girl"):
-        english = ("it", "it")
-    else:
-        english = (lexicon.HE if noun.gender == MASCULINE else lexicon.SHE).english
-    return Pronoun(english, lexicon.GERMAN_THIRD_PERSONS[german_row(subject)], SINGULAR)
+    noun, english = subject.noun, ("it", "it")
+    if noun.kind == "p" and (noun.gender != lexicon.NEUTER or noun.english[0] == "girl"):
+        english = (lexicon.HE if noun.gender == lexicon.MASCULINE else lexicon.SHE).english
+    return Pronoun(english, lexicon.GERMAN_THIRD_PERSONS[subject.row], lexicon.SINGULAR)
 
 
 def kind_of(subject: Nominal) -> str:

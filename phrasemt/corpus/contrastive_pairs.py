@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from democorpus.distances import distant_pairs
+from democorpus.pairs import distant_pairs
 from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.corpus import ContrastivePair, Contrasts, OriginalFile, RawText, UserFile, not_a_pair, read_pair
 from phrasemt.corpus.normalise import composed, normalise_spaces

@@ -94,7 +94,7 @@ class PairsTexts(Settings):
 
 class GeneratedPairs(Settings):
     """English-German pairs of the demonstration grammar: agreement of a verb whose number English hides, by the
-    distance to its subject in English words (democorpus/distances.py). No train or dev set of it has their sentences.
+    distance to its subject in English words (democorpus/pairs.py). No train or dev set of it has their sentences.
     """
 
     generated: Annotated[int, Field(gt=0)] = Field(

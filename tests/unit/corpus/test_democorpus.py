@@ -15,7 +15,6 @@ import pytest
 from sacremoses import MosesTokenizer
 
 from democorpus import lexicon
-from democorpus.distances import BINS, distant_pairs
 from democorpus.english import realise_english
 from democorpus.german import realise_german
 from democorpus.grammar import (
@@ -29,9 +28,26 @@ from democorpus.grammar import (
     Relative,
     Sentence,
 )
-from democorpus.lexicon import AT_PLACE, BARE, HE, INDEFINITE, KEIN, SHE, SPEAKER, THE, THEY, TO_PLACE, WE, WITH, Verb
-from democorpus.morphology import FEMININE, MASCULINE, NEUTER, PLURAL
-from democorpus.pairs import DemoPair, demo_pairs, detokenise, split_of
+from democorpus.lexicon import (
+    AT_PLACE,
+    BARE,
+    FEMININE,
+    HE,
+    INDEFINITE,
+    KEIN,
+    MASCULINE,
+    NEUTER,
+    PLURAL,
+    SHE,
+    SPEAKER,
+    THE,
+    THEY,
+    TO_PLACE,
+    WE,
+    WITH,
+    Verb,
+)
+from democorpus.pairs import BINS, DemoPair, demo_pairs, detokenise, distant_pairs, split_of
 from democorpus.sampling import anaphor
 from phrasemt.corpus.generate_demo import generate_demo
 from phrasemt.files.lines import write_lines
@@ -82,7 +98,7 @@ def adverb(english: str) -> lexicon.Adverb:
     return next(entry for entry in entries if " ".join(word for word, _ in entry.english) == english)
 
 
-def connective(english: str, tense: str = "present") -> lexicon.Connective:
+def connective(english: str, tense: str = "present") -> lexicon.Word:
     entries = (entry for group in ("reason", "coordinator", tense) for entry in lexicon.CONNECTIVES[group])
     return next(entry for entry in entries if entry.english == english)
 
