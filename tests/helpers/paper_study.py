@@ -1,4 +1,4 @@
-"""A study as large as a paper with all its variants: 20 systems, 3 seeds, 3 corpora, 64 parse jobs for each side."""
+"""A study with all variants of a paper, of any number of systems, seeds, corpora, parse jobs and test sets."""
 
 from __future__ import annotations
 
@@ -7,19 +7,10 @@ from typing import Any
 
 import yaml
 
-SYSTEMS, SEEDS, CORPORA, PARSE_JOBS, TEST_SETS = 20, 3, 3, 64, 4
 PHRASES = ("ngram", "parse", "random", "right")
 
 
-def write_paper_study(
-    folder: Path,
-    *,
-    systems: int = SYSTEMS,
-    seeds: int = SEEDS,
-    corpora: int = CORPORA,
-    parse_jobs: int = PARSE_JOBS,
-    test_sets: int = TEST_SETS,
-) -> Path:
+def write_paper_study(folder: Path, *, systems: int, seeds: int, corpora: int, parse_jobs: int, test_sets: int) -> Path:
     """The study file in a folder, beside the (empty) texts and model files that it names."""
 
     def file(name: str) -> str:

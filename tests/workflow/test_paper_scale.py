@@ -1,4 +1,4 @@
-"""A study at the size of a paper: how many jobs each rule has, and how few of them a new test set brings."""
+"""A study with all variants of a paper: how many jobs each rule has, and how few of them a new test set brings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-from paper_study import CORPORA, PARSE_JOBS, SEEDS, SYSTEMS, TEST_SETS, write_paper_study
+from paper_study import write_paper_study
 from warm_python import WarmPython
 from workplace import Workplace
 
@@ -17,6 +17,8 @@ code = main(["plan", "study.yaml"])
 assert not {"torch", "stanza", "sacrebleu", "matplotlib"} & sys.modules.keys()
 sys.exit(code)
 """
+SYSTEMS, SEEDS, CORPORA, PARSE_JOBS, TEST_SETS = 20, 2, 1, 8, 2
+SIZE = {"systems": SYSTEMS, "seeds": SEEDS, "corpora": CORPORA, "parse_jobs": PARSE_JOBS, "test_sets": TEST_SETS}
 # Jobs that take seconds however much is trained on; all others grow with the training pairs or with the trainings.
 SHORT = {
     "describe_annotator",
@@ -42,7 +44,7 @@ OF_ALL_TEST_SETS = {
 
 def test_the_jobs_of_each_rule(repository: Path, tmp_path: Path) -> None:
     workplace = Workplace.new(repository, tmp_path)
-    write_paper_study(tmp_path)
+    write_paper_study(tmp_path, **SIZE)
     done = workplace.run(sys.executable, "-c", PLANS)
     assert done.returncode == 0, done.stderr
     jobs = {

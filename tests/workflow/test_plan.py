@@ -14,7 +14,6 @@ import yaml
 from workplace import STUDY, Workplace
 
 from phrasemt.artefacts.sidecar import Sidecar
-from phrasemt.files.digests import digest_file
 
 SCORES = "results/tiny/demo.en-de/scores/max/1.json"
 TRANSLATIONS = "results/tiny/demo.en-de/translations/max/1/test.tok"
@@ -114,13 +113,6 @@ def test_jobs_that_snakemake_has_no_record_of_are_named_with_what_changed(finish
     assert missing in plan
     assert "  settings samples: 10 -> 11: compare_systems, score_by_length, write_report of bi, max, base\n" in plan
     assert "  code phrasemt/scoring/bleu.py: score_system of base, bi, max\n" in plan
-    again = ("compare_systems", "score_by_length")
-    done = finished.snakemake("--forcerun", *again, "--until", *again)
-    assert done.returncode == 0, done.stderr[-3000:]
-    plan = _plan(finished, "study.yaml")
-    (left,) = re.findall(r"no records of (\d+) finished jobs", plan)
-    assert int(left) < 79
-    assert "samples" not in plan
 
 
 def test_gpu_hours_are_those_of_a_machine_with_gpus(finished: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,18 +122,14 @@ def test_gpu_hours_are_those_of_a_machine_with_gpus(finished: Workplace, monkeyp
     program = finished.folder / "bin" / "nvidia-smi"
     program.parent.mkdir()
     monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
-    for answer, hours in (
-        ("exit 9", "0"),
-        ("echo 0, GPU-a", r"3\.00"),
-    ):  # four times half an hour, for 3 updates in place of 2
-        program.write_text(f"#!/bin/sh\n{answer}\n")
-        program.chmod(0o755)
-        plan = _plan(finished, "study.yaml")
-        assert re.search(rf"^  train_model +4 +3\.00 +{hours} ", plan, re.MULTILINE)
-        assert ("GPUs older than Ampere (V100, T4) compute in float32" in plan) == (hours != "0")
+    program.write_text("#!/bin/sh\necho 0, GPU-a\n")
+    program.chmod(0o755)
+    plan = _plan(finished, "study.yaml")
+    assert re.search(r"^  train_model +4 +3\.00 +3\.00 ", plan, re.MULTILINE)  # half an hour each, for 3 updates, not 2
+    assert "GPUs older than Ampere (V100, T4) compute in float32" in plan
 
 
-def test_mistakes_of_a_study_are_told_as_ever(finished: Workplace) -> None:
+def test_mistakes_of_a_study_and_of_arguments_end_the_plan(finished: Workplace) -> None:
     finished.write_study(STUDY.replace("max_updates: 2", "max_updates: -2"))
     assert "systems.base.training.max_updates" in _plan(finished, "study.yaml", code=2)
     assert "no such file" in _plan(finished, "missing.yaml", code=2)
@@ -183,19 +171,6 @@ def test_what_is_accepted_does_not_run(finished: Workplace) -> None:
     assert _rules(_accept(finished, comparison))["compare_systems"] == 1
     changes = [["settings samples: 10 -> 11"], ["settings samples: 11 -> 12"]]
     assert [entry.changes for entry in Sidecar.beside(finished.folder / comparison).accepted] == changes
-
-
-def test_an_accepted_study_can_go_on(finished: Workplace) -> None:
-    """What was accepted stays, what is then changed in earnest runs; all of it by Snakemake itself."""
-    _edit(finished, "models/biscale.py")
-    _accept(finished)
-    record = finished.folder / "results/tiny/demo.en-de/models/bi/1/training.json"
-    kept = digest_file(record)
-    finished.write_study(STUDY.replace("samples: 10", "samples: 11"))
-    done = finished.snakemake()
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert kept == digest_file(record)
-    assert _plan(finished, "study.yaml") == "tiny: nothing to do, all 79 jobs are done\n"
 
 
 def _refused(workplace: Workplace, *names: str) -> str:
@@ -249,17 +224,6 @@ def _compare_no_contents(workplace: Workplace) -> None:
     profile.write_text(profile.read_text() + "max-checksum-file-size: 0\n")
 
 
-def test_newer_inputs_with_other_contents_are_left_to_the_next_run(finished: Workplace) -> None:
-    _compare_no_contents(finished)
-    path = finished.results / "demo.en-de/subwords/train.en"
-    path.write_text(path.read_text() + "x\n")
-    plan = _plan(finished, "study.yaml")
-    assert "input newer results/tiny/demo.en-de/subwords/train.en" in plan
-    assert "need not run" not in plan
-    assert _rules(plan) == _snakemakes(finished)
-    assert "nothing to accept" in _refused(finished)
-
-
 @pytest.mark.parametrize("with_records", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_copy_without_times_is_accepted(finished: Workplace, tmp_path: Path, *, with_records: bool) -> None:
     """As after `cp -r`, with and without the folder .snakemake."""
@@ -282,7 +246,15 @@ def test_a_copy_without_times_is_accepted(finished: Workplace, tmp_path: Path, *
 
 def test_what_differs_is_not_accepted_with_a_copy(finished: Workplace) -> None:
     _compare_no_contents(finished)
-    (finished.results / "demo.en-de/subwords/train.en").touch()
+    subwords = finished.results / "demo.en-de/subwords/train.en"
+    text = subwords.read_text()
+    subwords.write_text(text + "x\n")
+    plan = _plan(finished, "study.yaml")
+    assert "input newer results/tiny/demo.en-de/subwords/train.en" in plan
+    assert "need not run" not in plan
+    assert _rules(plan) == _snakemakes(finished)
+    assert "nothing to accept" in _refused(finished)
+    subwords.write_text(text)
     finished.write_study(STUDY.replace("merges: 100", "merges: 90"))
     scores = finished.folder / SCORES
     scores.write_text(scores.read_text() + "\n")

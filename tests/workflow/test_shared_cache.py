@@ -80,10 +80,10 @@ def test_other_subwords_begin_there(second: Workplace) -> None:
 
 @pytest.mark.parametrize("stage", sorted(name for name, stage in STAGES.items() if stage.cached))
 def test_no_output_depends_on_what_its_key_does_not_have(
-    stage: str, finished: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: str, undisturbed: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Made without a cache, under other names, elsewhere, on more cores: the same bytes."""
-    sidecars = sorted(finished.results.rglob("*.meta.json"))
+    sidecars = sorted(undisturbed.results.rglob("*.meta.json"))
     made = [path for path in sidecars if f'"stage": "{stage}"' in path.read_text(encoding="utf-8")]
     if not made:
         pytest.skip("not in the study; tests/unit/workflow/test_cache.py has those that read registries")
@@ -94,9 +94,9 @@ def test_no_output_depends_on_what_its_key_does_not_have(
         for file in files:
             copy = elsewhere / _renamed(file.path)
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(finished.folder / file.path, copy)
+            shutil.copy(undisturbed.folder / file.path, copy)
     monkeypatch.chdir(elsewhere)
     command = stage_command(sidecar, stage, {})
     assert main([*map(_renamed, command), "--cores", "3"]) == 0
     for file in sidecar.outputs.values():
-        assert Path(_renamed(file.path)).read_bytes() == (finished.folder / file.path).read_bytes()
+        assert Path(_renamed(file.path)).read_bytes() == (undisturbed.folder / file.path).read_bytes()

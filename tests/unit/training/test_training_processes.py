@@ -64,7 +64,7 @@ def test_one_process_two_and_smaller_micro_batches_train_alike(tiny_data, tmp_pa
 def test_processes_of_another_launcher_train_alike(tiny_data, tmp_path):
     """Started as by torchrun or srun."""
     settings = settings_of(dropout=0.0, max_updates=10, evaluate_every=10, checkpoint_every=10)
-    launched = finish(tiny_data, tmp_path / "launched", settings, "--processes", "2")
+    alone = run(tiny_data, tmp_path / "alone", settings)
     folder = tmp_path / "started"
     folder.mkdir()
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -78,7 +78,7 @@ def test_processes_of_another_launcher_train_alike(tiny_data, tmp_path):
         for rank in "01"
     ]
     assert [process.wait(timeout=PATIENCE) for process in processes] == [0, 0]
-    assert_close_runs(launched, results(folder))
+    assert_close_runs(alone, results(folder))
 
 
 def test_more_processes_than_pairs(tiny_data, tmp_path):
@@ -110,9 +110,10 @@ def test_two_processes_stop_after_the_same_update_and_resume(tiny_data, tmp_path
     assert_equal_runs(finish(tiny_data, tmp_path / "whole", settings, "--processes", "2"), stopped)
 
 
-def test_a_second_training_of_a_model_is_refused_and_leaves_the_first_alone(tiny_data, tmp_path):
+@pytest.mark.parametrize("processes", ["1", pytest.param("2", marks=pytest.mark.slow)])
+def test_a_second_training_of_a_model_is_refused_and_leaves_the_first_alone(tiny_data, tmp_path, processes):
     settings = settings_of(max_updates=100, evaluate_every=100, checkpoint_every=100)
-    folder, options = tmp_path / "both", ("--processes", "2")
+    folder, options = tmp_path / "both", ("--processes", processes)
     first = start(tiny_data, folder, settings, *options)
     wait_until(lambda: state_of(folder) == "running", first)
     pids = [first.pid, *descendants(first)]
