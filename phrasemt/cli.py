@@ -1,4 +1,4 @@
-"""The command line: one subcommand for each stage (phrasemt/workflow/run_stage.py) and each command (phrasemt/verbs).
+"""The command line: a subcommand for each stage (phrasemt/workflow/run_stage.py) and each command (phrasemt/commands).
 
 Nothing heavy is imported before a subcommand is chosen, so `phrasemt --help` answers at once.
 """
@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import phrasemt
+from phrasemt.commands import COMMANDS, GROUPS
+from phrasemt.commands._arguments import Output, in_range, refuse_inputs
 from phrasemt.errors import PhrasemtError, StoppedError, did_you_mean, lacks_memory, message_of
 from phrasemt.machine.launch import is_first, launched
 from phrasemt.machine.slurm import requeue_this_job
 from phrasemt.runs.notes import QUIET, noted, stage_note
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage
-from phrasemt.verbs import GROUPS, VERBS
-from phrasemt.verbs._arguments import Output, in_range, refuse_inputs
 from phrasemt.workflow.run_stage import start_stage
 
 log = logging.getLogger("phrasemt")
@@ -41,14 +41,14 @@ def main(arguments: list[str] | None = None) -> int:
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     _write_utf_8()
-    if arguments and not arguments[0].startswith("-") and arguments[0] not in {*VERBS, *STAGES}:
-        near = did_you_mean(arguments[0], [*VERBS, *STAGES])
-        error = PhrasemtError(f"no such verb{near}", where=arguments[0], next_step="`phrasemt --help` lists all")
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in {*COMMANDS, *STAGES}:
+        near = did_you_mean(arguments[0], [*COMMANDS, *STAGES])
+        error = PhrasemtError(f"no such command{near}", where=arguments[0], next_step="`phrasemt --help` lists all")
         print(f"phrasemt: error: {error}", file=sys.stderr)
         return error.exit_code
     parser = _parser(*arguments[:1])
     options = parser.parse_args(arguments)
-    if options.verb is None:
+    if options.command is None:
         print(_completion(options.completion) if options.completion else parser.format_help(), end="")
         return 0
     signal.signal(signal.SIGTERM, _leave_cleanly)
@@ -57,30 +57,30 @@ def main(arguments: list[str] | None = None) -> int:
         refuse_inputs(options)  # before the log is opened, which is an output, too
         if getattr(options, "log", None):
             _set_up_logging(options.log)
-        if options.verb not in STAGES:
+        if options.command not in STAGES:
             options.run(options)
         else:
             noting = options.log and is_first()
-            with noted(options.verb, stage_note(options.log)) if noting else contextlib.nullcontext() as note:
+            with noted(options.command, stage_note(options.log)) if noting else contextlib.nullcontext() as note:
                 from_cache = start_stage(arguments, options)
                 if note:
                     note.tell(from_cache=from_cache)
     except StoppedError as error:
-        log.error("phrasemt %s: %s%s", options.verb, error, "; the Slurm job comes back" if _comes_back() else "")
+        log.error("phrasemt %s: %s%s", options.command, error, "; the Slurm job comes back" if _comes_back() else "")
         return error.exit_code
     except BrokenPipeError:
         sys.stdout = None  # the reader has left (`| head`); nothing is to be flushed at the end
         return 0
     except (PhrasemtError, OSError) as error:
-        log.error("phrasemt %s: error: %s", options.verb, message_of(error))
+        log.error("phrasemt %s: error: %s", options.command, message_of(error))
         return error.exit_code if isinstance(error, PhrasemtError) else 2
     except KeyboardInterrupt:
         return 130
     except Exception as error:
         if lacks_memory(error):
-            log.error("phrasemt %s: error: %s", options.verb, message_of(error))
+            log.error("phrasemt %s: error: %s", options.command, message_of(error))
             return 2
-        log.exception("phrasemt %s: %s", options.verb, message_of(error))
+        log.exception("phrasemt %s: %s", options.command, message_of(error))
         return 1
     return 0
 
@@ -124,45 +124,45 @@ def _set_up_logging(log_file: Path | None) -> None:
 
 
 def _parser(*chosen: str) -> argparse.ArgumentParser:
-    """With the arguments of the chosen subcommands only: to import all verbs takes seconds."""
-    parser = _Phrasemt(prog="phrasemt", usage="%(prog)s VERB ...")
+    """With the arguments of the chosen subcommands only: to import all commands takes seconds."""
+    parser = _Phrasemt(prog="phrasemt", usage="%(prog)s COMMAND ...")
     parser.add_argument("--version", action="version", version=f"%(prog)s {phrasemt.__version__}")
     parser.add_argument("--completion", choices=_SHELLS, metavar="SHELL")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=argparse.ArgumentParser)
-    for name, text in VERBS.items():
-        verb = verbs.add_parser(name, help=text, prog=f"{parser.prog} {name}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=argparse.ArgumentParser)
+    for name, text in COMMANDS.items():
+        command = commands.add_parser(name, help=text, prog=f"{parser.prog} {name}")
         if name in chosen:
-            module = importlib.import_module(f"phrasemt.verbs.{name}")
-            verb.set_defaults(run=getattr(module, "run", None))  # some have actions, which name their functions
-            module.add_arguments(verb)
+            module = importlib.import_module(f"phrasemt.commands.{name}")
+            command.set_defaults(run=getattr(module, "run", None))  # some have actions, which name their functions
+            module.add_arguments(command)
     for name, stage in STAGES.items():
         if name in chosen:
-            _add_stage_parser(verbs, name, stage)
+            _add_stage_parser(commands, name, stage)
     return parser
 
 
 class _Phrasemt(argparse.ArgumentParser):
-    """Its help lists verbs in groups, as argparse cannot."""
+    """Its help lists commands in groups, as argparse cannot."""
 
     def format_help(self) -> str:
         lines = ["Phrases in neural machine translation: reproduce, vary and extend three papers."]
-        for group, verbs in GROUPS.items():
-            lines += ["", f"{group}:", *(f"  {name:<10} {text}" for name, text in verbs.items())]
-        lines += ["", "`phrasemt VERB --help` explains a verb. `phrasemt --version` prints the version,"]
+        for group, commands in GROUPS.items():
+            lines += ["", f"{group}:", *(f"  {name:<10} {text}" for name, text in commands.items())]
+        lines += ["", "`phrasemt COMMAND --help` explains a command. `phrasemt --version` prints the version,"]
         lines += ["Stages of the workflow are commands, too, such as `phrasemt train_model --help`."]
         lines += [f"`phrasemt --completion SHELL` the completion of commands for {', '.join(_SHELLS)}."]
         return f"{self.format_usage()}\n" + "\n".join(lines) + "\n"
 
 
 def _completion(shell: str) -> str:
-    """The script that completes verbs, stages and their options in a shell."""
-    script: str = importlib.import_module("shtab").complete(_parser(*VERBS, *STAGES), shell)
+    """The script that completes commands, stages and their options in a shell."""
+    script: str = importlib.import_module("shtab").complete(_parser(*COMMANDS, *STAGES), shell)
     return script
 
 
-def _add_stage_parser(verbs: Any, name: str, stage: type[Stage]) -> None:
+def _add_stage_parser(commands: Any, name: str, stage: type[Stage]) -> None:
     described = inspect.cleandoc(stage.__doc__ or "")
-    parser = verbs.add_parser(
+    parser = commands.add_parser(
         name,
         help=described,
         prog=f"phrasemt {name}",

@@ -20,13 +20,13 @@ from reruns_of_keys import Changes
 from phrasemt.artefacts import kinds
 from phrasemt.artefacts.training import Evaluation, UpdateReport
 from phrasemt.cli import main
+from phrasemt.commands import COMMANDS
 from phrasemt.models.interface import build_model
 from phrasemt.nn.diagnostics import Measurement
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage, StageFile
 from phrasemt.study.presets import PRESETS
 from phrasemt.study.schema import Study, System
-from phrasemt.verbs import VERBS
 
 Content = Mapping[str, Any]
 _BOUNDS = {"minimum": "≥", "exclusiveMinimum": "&gt;", "maximum": "≤", "exclusiveMaximum": "&lt;"}
@@ -205,20 +205,20 @@ def _parameters(preset: str) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-# Verbs
+# Commands
 
 
-def verbs() -> Iterator[str]:
-    """The verbs with their options."""
-    yield "# Verbs"
+def commands() -> Iterator[str]:
+    """The commands with their options."""
+    yield "# Commands"
     yield ""
-    yield "Written from the command line itself. `docs/verbs.md` shows the verbs at work."
+    yield "Written from the command line itself. `docs/commands.md` shows the commands at work."
     yield ""
-    yield "| verb | what it does |"
+    yield "| command | what it does |"
     yield "|---|---|"
-    for name, text in VERBS.items():
+    for name, text in COMMANDS.items():
         yield f"| [`{name}`](#{name}) | {_cell(text)} |"
-    for name in VERBS:
+    for name in COMMANDS:
         yield ""
         yield f"## {name}"
         yield ""
@@ -227,13 +227,13 @@ def verbs() -> Iterator[str]:
         yield "```"
 
 
-def _help(verb: str) -> str:
+def _help(command: str) -> str:
     printed = io.StringIO()
     width = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = "100"  # argparse reads the width of its lines here
     try:
         with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
-            main([verb, "--help"])
+            main([command, "--help"])
     finally:
         os.environ.pop("COLUMNS") if width is None else os.environ.update(COLUMNS=width)
     return printed.getvalue().rstrip()
@@ -330,7 +330,7 @@ citation of one."""
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "study": study,
     "presets": presets,
-    "verbs": verbs,
+    "commands": commands,
     "stages": stages,
     "artefacts": artefacts,
     "measurements": measurements,

@@ -1,6 +1,6 @@
 """Kinds of files: each class says where its files lie, what they hold, and how they are written and read.
 
-A stage names the kinds of its files in its signature (`weights: Out[Weights]`); rules, the report, the verbs and the
+A stage names the kinds of its files in its signature (`weights: Out[Weights]`); rules, the report, the commands and the
 tests take paths and contents from the same classes.
 """
 

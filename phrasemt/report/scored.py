@@ -1,7 +1,7 @@
 """The scores of the sentences of a test set with the lengths of their sources, and the decisions about contrastive
 pairs with their distances: what gains by length and by distance come from.
 
-The report, its claims and the verbs share one object for each test set, and with it the samples of its tests.
+The report, its claims and the commands share one object for each test set, and with it the samples of its tests.
 """
 
 from __future__ import annotations

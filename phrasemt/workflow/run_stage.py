@@ -27,7 +27,7 @@ def start_stage(arguments: list[str], options: argparse.Namespace) -> bool:
     """Runs a stage in this process, or in as many as asked for; whether its outputs came from the cache."""
     processes = getattr(options, "processes", 1)
     if launched() or processes == 1:
-        return run_stage(options.verb, options)
+        return run_stage(options.command, options)
     if options.nodes > 1:
         place = {"nodes": options.nodes, "processes": processes, "cores": options.cores}
         launch(arguments, processes, functools.partial(on_nodes, **place))

@@ -1,4 +1,4 @@
-"""The argument STUDY is the same for all verbs; what the command line says about itself."""
+"""The argument STUDY is the same for all commands; what the command line says about itself."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ import pytest
 import torch
 
 import phrasemt
-from phrasemt import verbs
+from phrasemt import commands
 from phrasemt.cli import main
-from phrasemt.verbs import check, describe, plan, show, status
-from phrasemt.verbs._arguments import Output
+from phrasemt.commands import check, describe, plan, show, status
+from phrasemt.commands._arguments import Output
 
 ABOUT_A_STUDY = [
     (describe, ["--system", "max"], {"system": "max"}),
@@ -32,44 +32,44 @@ ABOUT_A_STUDY = [
 
 
 @pytest.mark.parametrize(
-    ("verb", "others", "expected"), ABOUT_A_STUDY, ids=lambda value: getattr(value, "__name__", "")
+    ("command", "others", "expected"), ABOUT_A_STUDY, ids=lambda value: getattr(value, "__name__", "")
 )
 @pytest.mark.parametrize("study", [["mine.yaml"], ["--study", "mine.yaml"], []], ids=" ".join)
 def test_the_study_is_the_first_argument_or_an_option_or_config_yaml(
-    verb: ModuleType, others: list[str], expected: dict[str, object], study: list[str]
+    command: ModuleType, others: list[str], expected: dict[str, object], study: list[str]
 ) -> None:
     parser = argparse.ArgumentParser()
-    verb.add_arguments(parser)
+    command.add_arguments(parser)
     options = vars(parser.parse_args([*study, *others]))
     assert options.items() >= {"study": Path(study[-1] if study else "config.yaml"), **expected}.items()
 
 
-@pytest.mark.parametrize("verb", ["show", "status"])
+@pytest.mark.parametrize("command", ["show", "status"])
 def test_verbs_about_results_take_a_name_too(
-    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main([verb, "small"]) == 2
+    assert main([command, "small"]) == 2
     message = capsys.readouterr().err
     assert "small" in message
     assert "STUDY.yaml" in message
 
 
-def test_each_verb_is_listed_and_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    modules = {module.name for module in pkgutil.iter_modules(verbs.__path__)}
-    assert {name for name in modules if not name.startswith("_")} == verbs.VERBS.keys()
-    for verb in ("capsule", "gc", "store"):
+def test_each_command_is_listed_and_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    modules = {module.name for module in pkgutil.iter_modules(commands.__path__)}
+    assert {name for name in modules if not name.startswith("_")} == commands.COMMANDS.keys()
+    for command in ("capsule", "gc", "store"):
         with pytest.raises(SystemExit, match="0"):
-            main([verb, "--help"])
-        assert f"usage: phrasemt {verb} " in capsys.readouterr().out
+            main([command, "--help"])
+        assert f"usage: phrasemt {command} " in capsys.readouterr().out
 
 
-def test_help_fits_on_a_screen_and_names_all_verbs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_fits_on_a_screen_and_names_all_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 50
     assert max(map(len, lines)) <= 80
-    assert {line.split()[0] for line in lines if line.startswith("  ")} >= verbs.VERBS.keys()
+    assert {line.split()[0] for line in lines if line.startswith("  ")} >= commands.COMMANDS.keys()
 
 
 def test_shells_complete_verbs_stages_and_their_options(capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,10 +181,10 @@ def test_no_output_replaces_standard_input(texts: dict[str, str]) -> None:
     assert _all_files() == texts
 
 
-def test_a_path_of_a_verb_is_an_input_or_says_that_it_is_an_output() -> None:
+def test_a_path_of_a_command_is_an_input_or_says_that_it_is_an_output() -> None:
     named = {"output", "figures", "attention", "log"}
-    for verb in verbs.VERBS:
+    for command in commands.COMMANDS:
         parser = argparse.ArgumentParser()
-        importlib.import_module(f"phrasemt.verbs.{verb}").add_arguments(parser)
+        importlib.import_module(f"phrasemt.commands.{command}").add_arguments(parser)
         for action in parser._actions:
-            assert action.dest not in named or action.type is Output, f"{verb} {action.dest}"
+            assert action.dest not in named or action.type is Output, f"{command} {action.dest}"

@@ -1,4 +1,4 @@
-"""Verbs name a damaged file of the results, and show no traceback."""
+"""Commands name a damaged file of the results, and show no traceback."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 from test_study_errors import RIGHT
 
 from phrasemt.cli import main
+from phrasemt.commands.trace import Pair, StageRun, nth, views
 from phrasemt.errors import DamagedFileError
 from phrasemt.study.reading import load_study
-from phrasemt.verbs.trace import Pair, StageRun, nth, views
 from phrasemt.workflow.paths import Paths
 
 

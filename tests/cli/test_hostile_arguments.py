@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from phrasemt.cli import _parser, main
+from phrasemt.commands import COMMANDS
 from phrasemt.stages import STAGES
-from phrasemt.verbs import VERBS
 
 STUDY = """\
 study: small
@@ -77,8 +77,8 @@ HOSTILE = {
     "make_table --settings {} --table t --markdown t --latex t --csv t --log folder": "folder: is a directory",
     f"store gc --cache {'a' * 300}": "file name too long. Next: name a file with a shorter name",
     # names
-    "chekc config.yaml": "chekc: no such verb; did you mean 'check'? Next: `phrasemt --help` lists all",
-    "''": "no such verb",
+    "chekc config.yaml": "chekc: no such command; did you mean 'check'? Next: `phrasemt --help` lists all",
+    "''": "no such command",
     "describe mine.yaml": "--system: which system? (expected one of base, large)",
     "trace mine.yaml": "mine.yaml: not a pair",
     "describe --system bsae": "bsae: no such system (expected one of base, large; did you mean 'base'?)",
@@ -132,9 +132,9 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
             yield action
 
 
-@pytest.mark.parametrize("verb", [*VERBS, *STAGES])
-def test_every_number_of_the_command_line_has_a_range(verb: str) -> None:
-    for action in _actions(_parser(verb)):
+@pytest.mark.parametrize("command", [*COMMANDS, *STAGES])
+def test_every_number_of_the_command_line_has_a_range(command: str) -> None:
+    for action in _actions(_parser(command)):
         assert action.type not in (int, float, complex), action.option_strings
 
 

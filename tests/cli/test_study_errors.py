@@ -341,7 +341,7 @@ def test_a_missing_file(check: Check) -> None:
     assert done.returncode == 2
 
 
-VERBS = (
+COMMANDS = (
     ["check", "study.yaml"],
     ["plan", "study.yaml"],
     ["describe", "study.yaml", "--system", "max"],
@@ -363,15 +363,15 @@ NOT_STUDIES = {
 
 
 @pytest.mark.parametrize("content", NOT_STUDIES.values(), ids=NOT_STUDIES)
-def test_no_verb_shows_a_traceback_for_a_file_that_is_no_study(
+def test_no_command_shows_a_traceback_for_a_file_that_is_no_study(
     content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     if content is not None:
         Path("study.yaml").write_bytes(content)
-    for verb, *others in VERBS:
-        assert main([verb, *others]) == 2
-        assert f"phrasemt {verb}: error: study.yaml: " in capsys.readouterr().err
+    for command, *others in COMMANDS:
+        assert main([command, *others]) == 2
+        assert f"phrasemt {command}: error: study.yaml: " in capsys.readouterr().err
 
 
 def test_a_wrong_value_anywhere_in_a_study_is_a_mistake_with_a_place(repository: Path, tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 from phrasemt.cli import main
+from phrasemt.commands.papers import claims_beside
 from phrasemt.report.claims import missing_rows
 from phrasemt.study.claims import studied_claims
 from phrasemt.study.compared import compared_figures
 from phrasemt.study.reading import load_study
-from phrasemt.verbs.papers import claims_beside
 
 # Those of Moses run where it is built, in tests/unit/moses.
 _FOLDER = Path(__file__).parents[2] / "studies"

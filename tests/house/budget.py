@@ -18,9 +18,9 @@ from pathlib import Path
 import yaml
 
 from phrasemt import artefacts
+from phrasemt.commands import COMMANDS
 from phrasemt.stages import STAGES
 from phrasemt.study.schema import Study
-from phrasemt.verbs import VERBS
 
 ROOT = Path(__file__).parents[2]
 TABLE = Path(__file__).with_name("budget.yaml")
@@ -58,7 +58,7 @@ def count() -> dict[str, int]:
         "all lines of the package": sum(len(path.read_text(encoding="utf-8").splitlines()) for path in package),
         "files of the package": len(package),
         "keys of a study": sum(len(one.get("properties", {})) for one in (schema, *schema["$defs"].values())),
-        "commands": len(VERBS),
+        "commands": len(COMMANDS),
         "stages": len(STAGES),
         "kinds of artefacts": len(artefacts.kinds()),
         "environment variables": len({name for source in sources for name in _VARIABLE.findall(source)}),

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from phrasemt.commands import COMMANDS
 from phrasemt.stages import STAGES
-from phrasemt.verbs import VERBS
 
 MOST_LINES = 600
 # The command line asks these of a stage before it does anything; they must not wait for torch (about two seconds).
@@ -58,4 +58,4 @@ def test_help_needs_neither_torch_nor_libraries_of_arrays() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert done.returncode == 0
-    assert all(verb in done.stdout for verb in VERBS)
+    assert all(command in done.stdout for command in COMMANDS)

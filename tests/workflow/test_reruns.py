@@ -270,7 +270,7 @@ CODE_CHANGES: dict[str, set[str]] = {
     "corpus/fetch.py": set(),  # no fetched corpus in this study
     "stages/training.py": set(),  # its effect is in the settings
     "study/architectures.py": set(),
-    "verbs/trace.py": set(),
+    "commands/trace.py": set(),
 }
 
 

@@ -267,7 +267,7 @@ def test_given_subwords_are_checked(tmp_path):
 
 def test_an_interrupted_translation_leaves_no_file(exported, tmp_path, monkeypatch, capfd):
     """The interruption is a line that is not UTF-8, which is corrected then. Blocks of two lines, so some are done."""
-    monkeypatch.setattr("phrasemt.verbs.translate._LINES", 2)
+    monkeypatch.setattr("phrasemt.commands.translate._LINES", 2)
     lines = [b"the old dog", b"", b"an older cat", b"a\x00b", b"dog", b"the cat", b"old"]
     (tmp_path / "texts").mkdir()
     text, output = tmp_path / "text", tmp_path / "texts" / "out"

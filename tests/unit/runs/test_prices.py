@@ -12,14 +12,14 @@ from invented_runs import report
 
 from phrasemt.artefacts.sidecar import DigestedFile, Sidecar, sidecar_path
 from phrasemt.artefacts.training import TrainingRecord
+from phrasemt.commands._prices import ATTENTIONS, FAMILIES, GPUS, MEASURED, Prices, Rate, rate_of
+from phrasemt.commands.plan import describe
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_lines
 from phrasemt.runs.notes import StageNote
 from phrasemt.runs.plan import Job, Plan
 from phrasemt.study.architectures import Layers, TransformerModel
 from phrasemt.study.reading import load_study
-from phrasemt.verbs._prices import ATTENTIONS, FAMILIES, GPUS, MEASURED, Prices, Rate, rate_of
-from phrasemt.verbs.plan import describe
 
 RATE = Rate("some", "a test", lambda model: 312e12 * 0.3)
 STUDIES = sorted((Path(__file__).parents[3] / "studies").glob("*.yaml"))

@@ -119,7 +119,7 @@ def test_studies_without_a_small_size(name: str, message: str) -> None:
         at_size(STUDIES[name], "small")
 
 
-def test_the_verb_writes_a_study_and_overwrites_none(tmp_path: Path) -> None:
+def test_the_command_writes_a_study_and_overwrites_none(tmp_path: Path) -> None:
     def scale(*options: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "phrasemt", "scale", str(XU), "micro", *options]
         return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)

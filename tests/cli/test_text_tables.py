@@ -1,4 +1,4 @@
-"""Tables and sizes as verbs show them."""
+"""Tables and sizes as commands show them."""
 
 from __future__ import annotations
 

@@ -7,6 +7,8 @@ import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from phrasemt.commands._arguments import add_profile, add_study, in_range
+from phrasemt.commands._prices import GPUS, MEASURED, Prices, rate_of, times_the_work
 from phrasemt.errors import PhrasemtError
 from phrasemt.runs.accept import accept
 from phrasemt.runs.costs import ALL, NOTHING, Costs, Recorded, by_rule
@@ -14,8 +16,6 @@ from phrasemt.runs.plan import CHANGES, FOLLOWS, INPUTS, NEWER, TIMES, Job, Plan
 from phrasemt.runs.text_table import table
 from phrasemt.runs.units import size
 from phrasemt.study.reading import load_study
-from phrasemt.verbs._arguments import add_profile, add_study, in_range
-from phrasemt.verbs._prices import GPUS, MEASURED, Prices, rate_of, times_the_work
 from phrasemt.workflow.check import precision_of_old_gpus
 from phrasemt.workflow.paths import Paths
 

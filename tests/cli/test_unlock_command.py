@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from invented_runs import RUN, ago, begun, gone, job, keep_silent, stage
 
+from phrasemt.commands.unlock import LOCKS
 from phrasemt.errors import PhrasemtError
 from phrasemt.runs.journal import refuse_same_outputs
-from phrasemt.verbs.unlock import LOCKS
 
 LOCK = LOCKS / "0.output.lock"
 TRAINING = job("train_model", "max")
@@ -108,8 +108,8 @@ def test_jobs_that_a_run_on_another_login_node_waits_for_are_not_cancelled(
     phrasemt: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = ["5"]
-    monkeypatch.setattr("phrasemt.verbs.unlock.jobs_here", lambda: list(jobs))
-    monkeypatch.setattr("phrasemt.verbs.unlock.cancel_jobs_here", jobs.clear)
+    monkeypatch.setattr("phrasemt.commands.unlock.jobs_here", lambda: list(jobs))
+    monkeypatch.setattr("phrasemt.commands.unlock.cancel_jobs_here", jobs.clear)
     _running_elsewhere()
     stage(TRAINING, host="node7", queue_job="5")
     said = phrasemt("unlock", "--cancel")

@@ -12,6 +12,8 @@ from typing import TypeVar
 
 from phrasemt.artefacts.scores import Scores, SystemScores
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
+from phrasemt.commands._arguments import add_study_option, choose, in_range
+from phrasemt.commands._scores import Results, ScoreRow, add_samples, gain_lines, score_table
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
 from phrasemt.report.scored import decided_pairs, read_scored
@@ -25,8 +27,6 @@ from phrasemt.scoring.significance import SeedVariation, compare_scores, resampl
 from phrasemt.study.evaluation import SEED
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
-from phrasemt.verbs._arguments import add_study_option, choose, in_range
-from phrasemt.verbs._scores import Results, ScoreRow, add_samples, gain_lines, score_table
 from phrasemt.workflow.paths import Paths
 
 _Kind = TypeVar("_Kind", SystemScores, AttentionAnalysis, ContrastAccuracy)

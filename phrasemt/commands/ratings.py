@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from phrasemt.commands._arguments import Output, add_study_option, choose, in_range
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
 from phrasemt.runs.text_table import table
 from phrasemt.scoring.ratings import KEY, SCALES, RatedText, score_sheets, write_sheets
 from phrasemt.study.reading import load_study
-from phrasemt.verbs._arguments import Output, add_study_option, choose, in_range
 from phrasemt.workflow.paths import Paths
 
 

@@ -63,7 +63,7 @@ def add_dataset(parser: Any) -> None:
 
 
 def add_profile(parser: Any) -> None:
-    """Add the option --profile, for verbs that ask Snakemake."""
+    """Add the option --profile, for commands that ask Snakemake."""
     parser.add_argument(
         "--profile", default="profiles/local", metavar="FOLDER", help="profile of Snakemake (default: %(default)s)"
     )
@@ -128,9 +128,9 @@ def refuse_inputs(options: argparse.Namespace) -> None:
     for output in outputs:
         if any(_is_in(output, path) for path in inputs) or _is_standard_input(output):
             what = "the output would replace what is read"
-        elif options.verb not in STAGES and sidecar_path(output).is_file():
+        elif options.command not in STAGES and sidecar_path(output).is_file():
             what = "the output would replace a file that a stage of a study wrote"
-        elif options.verb not in STAGES and any(_is_in(output, path) for path in _named(inputs)):
+        elif options.command not in STAGES and any(_is_in(output, path) for path in _named(inputs)):
             what = "the output would replace a file that the study names"
         else:
             continue

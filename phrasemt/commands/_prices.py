@@ -187,7 +187,7 @@ class Prices:
         return Costs(core_hours=(_OTHER_SECONDS + lines / rate) / 3600, bytes=lines * sides * bytes_of_line)
 
     def _cost_of(self, dataset: str, system: str) -> tuple[float, int]:
-        from phrasemt.verbs.describe import vocabulary_sizes  # imports torch
+        from phrasemt.commands.describe import vocabulary_sizes  # imports torch
 
         source, target, _ = vocabulary_sizes(self.study, dataset)
         return _operations(self.study.models[system].model, source, target)

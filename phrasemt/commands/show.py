@@ -6,11 +6,11 @@ import argparse
 import re
 from pathlib import Path
 
+from phrasemt.commands._arguments import FILE_OR_NAME, Output, add_study, study_name
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines, write_text
 from phrasemt.report.figures import svg_file
 from phrasemt.report.page import drawings_in
-from phrasemt.verbs._arguments import FILE_OR_NAME, Output, add_study, study_name
 from phrasemt.workflow.paths import Paths
 
 

@@ -251,7 +251,7 @@ def test_watching_ends_with_the_run(status: Status, monkeypatch: pytest.MonkeyPa
         if len(looks) == 2:
             note.model_copy(update={"state": "finished", "ended": ago(seconds=0)}).write(RUN)
 
-    monkeypatch.setattr("phrasemt.verbs.status.time.sleep", sleep)
+    monkeypatch.setattr("phrasemt.commands.status.time.sleep", sleep)
     code, out, _ = status("demo", "--watch", "--every", "0.5")
     assert code == 0
     assert looks == [0.5, 0.5]

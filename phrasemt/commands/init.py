@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from phrasemt.commands._arguments import Output
 from phrasemt.corpus.clean import WrittenLanguage, survey
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
 from phrasemt.stages.corpus import CleanPairs
 from phrasemt.study.datasets import CleaningFilters
 from phrasemt.study.languages import common_code, problem_of_language
-from phrasemt.verbs._arguments import Output
 
 log = logging.getLogger("phrasemt.init")
 

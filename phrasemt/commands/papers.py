@@ -17,6 +17,8 @@ from pathlib import Path
 from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.vocabulary import Vocabulary
+from phrasemt.commands._arguments import FILE_OR_NAME, study_name
+from phrasemt.commands._scores import Results, paired_test
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
 from phrasemt.printed.results import (
@@ -43,8 +45,6 @@ from phrasemt.study.compared import compared_costs
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.symbols import SPECIAL_TOKENS
-from phrasemt.verbs._arguments import FILE_OR_NAME, study_name
-from phrasemt.verbs._scores import Results, paired_test
 from phrasemt.workflow.paths import Paths
 
 FORMATS = ("list", "markdown", "latex", "csv")

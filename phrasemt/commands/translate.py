@@ -16,6 +16,8 @@ from typing import Any
 from pydantic import ValidationError
 from tqdm import tqdm
 
+from phrasemt.commands._arguments import Output, in_range
+from phrasemt.commands._system import add_cores, add_system, system_files
 from phrasemt.decoding.translator import Translation, Translator
 from phrasemt.errors import PhrasemtError, did_you_mean
 from phrasemt.files.lines import blocks_of_lines, count_lines, decode_lines, write_atomic
@@ -23,8 +25,6 @@ from phrasemt.files.yaml import parse_yaml
 from phrasemt.machine.gpus import lease
 from phrasemt.study.schema import MOST_HYPOTHESES, Decoding
 from phrasemt.symbols import LONGEST_SENTENCE
-from phrasemt.verbs._arguments import Output, in_range
-from phrasemt.verbs._system import add_cores, add_system, system_files
 
 log = logging.getLogger("phrasemt.translate")
 

@@ -13,12 +13,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from phrasemt.commands._arguments import in_range
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.files.blobs import Cleaning
 from phrasemt.runs.text_table import table
 from phrasemt.runs.units import size
 from phrasemt.syntax.store import AnnotationStore
-from phrasemt.verbs._arguments import in_range
 from phrasemt.workflow import cache as outputs
 from phrasemt.workflow.cache import CACHE
 

@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from phrasemt.commands.corpora import files_of_study
 from phrasemt.errors import StudyError
 from phrasemt.files.source_file import MIRROR
 from phrasemt.study.schema import Study
-from phrasemt.verbs.corpora import files_of_study
 from phrasemt.workflow.check import precision_of_old_gpus, read_study, warnings_of
 from phrasemt.workflow.flow import is_at_hand
 

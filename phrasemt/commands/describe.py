@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from phrasemt.artefacts.vocabulary import Vocabulary
+from phrasemt.commands._arguments import add_dataset, add_study, chosen_dataset
+from phrasemt.commands._system import chosen_system
 from phrasemt.models.cost import POSITIONS, cost_of
 from phrasemt.study.schema import Study
 from phrasemt.symbols import SPECIAL_TOKENS
-from phrasemt.verbs._arguments import add_dataset, add_study, chosen_dataset
-from phrasemt.verbs._system import chosen_system
 from phrasemt.workflow.paths import Paths
 
 

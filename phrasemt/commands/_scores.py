@@ -11,6 +11,7 @@ from typing import Self, TypeVar
 from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.artefacts.scores import MetricComparison, SystemScores
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
+from phrasemt.commands._arguments import in_range
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_parallel
 from phrasemt.report.page import TextTable
@@ -19,7 +20,6 @@ from phrasemt.scoring.gains import PairedTest
 from phrasemt.scoring.significance import p_text
 from phrasemt.study.evaluation import MOST_SAMPLES, SAMPLES
 from phrasemt.study.schema import Study
-from phrasemt.verbs._arguments import in_range
 from phrasemt.workflow.paths import Paths
 
 _Kind = TypeVar("_Kind", bound=JsonFile)

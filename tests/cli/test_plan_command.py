@@ -10,10 +10,10 @@ import pytest
 from invented_runs import took
 
 from phrasemt.artefacts.sidecar import Origin, produce
+from phrasemt.commands.plan import describe
 from phrasemt.runs.plan import CODE, FOLLOWS, INPUTS, NEVER, SETTINGS, Job, Plan, Reason, _differences
 from phrasemt.stages.training import TrainModel
 from phrasemt.study.schema import Study
-from phrasemt.verbs.plan import describe
 from phrasemt.workflow.paths import Paths
 
 pytestmark = pytest.mark.usefixtures("here")

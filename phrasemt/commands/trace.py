@@ -20,6 +20,7 @@ from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.translations import Translations
 from phrasemt.artefacts.vocabulary import Vocabulary
+from phrasemt.commands._arguments import add_dataset, add_study_option, choose, chosen_dataset, in_range
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.files.lines import count_lines, read_lines
 from phrasemt.stages import STAGES
@@ -27,7 +28,6 @@ from phrasemt.study.schema import Study
 from phrasemt.syntax.annotations import Annotations
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.trees import Tree, parse_tree
-from phrasemt.verbs._arguments import add_dataset, add_study_option, choose, chosen_dataset, in_range
 from phrasemt.workflow.paths import Paths
 
 _ROW = re.compile(r"[0-9]{1,18}")

@@ -15,6 +15,7 @@ import yaml
 from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.artefacts.table import Block, Cell, Row, Table
 from phrasemt.cli import main
+from phrasemt.commands.papers import _size
 from phrasemt.printed.results import SizeKind
 from phrasemt.report.scorecard import make_scorecard
 from phrasemt.scoring.ratings import RatedText, write_sheets
@@ -22,7 +23,6 @@ from phrasemt.study.compared import compared_figures
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.symbols import SPECIAL_TOKENS
-from phrasemt.verbs.papers import _size
 from phrasemt.workflow.paths import Paths
 
 EN_DE = ["europarl-v7", "commoncrawl", "news-commentary-v9"]

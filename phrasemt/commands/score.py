@@ -11,6 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from phrasemt.artefacts.scores import MetricComparison, Scores
+from phrasemt.commands._arguments import choose
+from phrasemt.commands._scores import ScoreRow, add_samples, read_columns, score_table
 from phrasemt.decoding.outside import both_forms
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_file
@@ -23,8 +25,6 @@ from phrasemt.study.evaluation import SEED
 from phrasemt.study.languages import problem_of_language
 from phrasemt.study.reading import load_study
 from phrasemt.study.tokenization import Tokenizer
-from phrasemt.verbs._arguments import choose
-from phrasemt.verbs._scores import ScoreRow, add_samples, read_columns, score_table
 
 log = logging.getLogger("phrasemt.score")
 

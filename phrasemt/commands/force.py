@@ -8,12 +8,12 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from phrasemt.commands._arguments import Output
+from phrasemt.commands._scores import read_columns
+from phrasemt.commands._system import add_cores, add_system, system_files
 from phrasemt.decoding.translator import Translator
 from phrasemt.files.attention import ForcedSentence, write_forced
 from phrasemt.machine.gpus import lease
-from phrasemt.verbs._arguments import Output
-from phrasemt.verbs._scores import read_columns
-from phrasemt.verbs._system import add_cores, add_system, system_files
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

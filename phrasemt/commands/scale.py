@@ -6,12 +6,12 @@ import argparse
 import logging
 import sys
 
+from phrasemt.commands._arguments import Output, add_study
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
 from phrasemt.files.yaml import format_yaml, parse_yaml
 from phrasemt.study.reading import load_study
 from phrasemt.study.scaling import REHEARSAL, SIZES, rehearsal, scaled
-from phrasemt.verbs._arguments import Output, add_study
 
 log = logging.getLogger("phrasemt.scale")
 

@@ -33,4 +33,4 @@ GROUPS = {
         "schema": "print the JSON schema of a study file",
     },
 }
-VERBS = {name: text for verbs in GROUPS.values() for name, text in verbs.items()}
+COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
