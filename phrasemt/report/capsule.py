@@ -325,7 +325,7 @@ def _compared(path: str, recorded: Path, computed: Path) -> Finding:
     else:
         both = (file.read_text(encoding="utf-8").split("\n") for file in (recorded, computed))
         lines = enumerate(itertools.zip_longest(*both, fillvalue=""), start=1)
-        pairs = [(f"line {number}", *pair) for number, pair in lines]
+        pairs = [(f"line {number}", one, two) for number, (one, two) in lines]
         numbers = 0
     return Finding(path, "recomputed", numbers, tuple(_difference(*pair) for pair in pairs if not _equal(*pair[1:])))
 
