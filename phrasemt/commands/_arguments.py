@@ -11,12 +11,13 @@ import argparse
 import contextlib
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PosixPath
 from typing import Any
 
 from phrasemt.artefacts.sidecar import sidecar_path
 from phrasemt.errors import PhrasemtError, did_you_mean
+from phrasemt.fields import Settings
 from phrasemt.stages import STAGES
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
@@ -153,9 +154,22 @@ def _is_standard_input(output: Path) -> bool:
 
 def _named(inputs: list[Path]) -> Iterator[Path]:
     """The files and folders that the studies among the inputs name."""
-    from phrasemt.runs.garbage import named_paths  # imports libraries, and few outputs are there already
-
     for path in inputs:
         if path.suffix == ".yaml" and path.is_file():
             with contextlib.suppress(PhrasemtError):  # the command itself says what is wrong with it
                 yield from named_paths(load_study(path))
+
+
+def named_paths(settings: object) -> Iterator[Path]:
+    """Files and folders that a study, or a part of one, names by their paths."""
+    parts: Iterable[object] = ()
+    if isinstance(settings, Path):
+        yield settings
+    elif isinstance(settings, Settings):
+        parts = (value for _, value in settings)
+    elif isinstance(settings, Mapping):
+        parts = settings.values()
+    elif isinstance(settings, list | tuple):
+        parts = settings
+    for part in parts:
+        yield from named_paths(part)

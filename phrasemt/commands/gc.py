@@ -1,19 +1,43 @@
-"""`phrasemt gc`: list and remove files below results/ that no study names any more."""
+"""`phrasemt gc`: list and remove files below results/ that no study names any more.
+
+These are files of other systems, data sets and seeds, and old states of trainings. `snakemake --list-untracked` knows
+the files of one study and one target, not those that other studies or targets name.
+"""
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from phrasemt.artefacts import kinds
+from phrasemt.artefacts.artefact import Pattern
+from phrasemt.artefacts.sidecar import SUFFIX, sidecar_path
+from phrasemt.artefacts.training import TrainingState
 from phrasemt.errors import PhrasemtError
-from phrasemt.runs.garbage import garbage, refuse_running
+from phrasemt.files.lines import read_lines
+from phrasemt.runs.notes import living
 from phrasemt.runs.text_table import table
 from phrasemt.runs.units import size
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
+from phrasemt.verbs._arguments import named_paths
+from phrasemt.workflow.flow import Flow
+from phrasemt.workflow.paths import LOGS, RESULTS, Paths
 
 OTHER_STUDIES = ("config.yaml", "studies/*.yaml")
+# Wildcards in the order in which a file is said to belong to nothing, with the name for people.
+_KINDS = {
+    "dataset": "data set",
+    "annotator": "parser or chunker",
+    "system": "system",
+    "seed": "seed",
+    "segmenter": "phrases",
+    "split": "split",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,13 +56,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="study files (default: config.yaml)",
     )
     parser.add_argument("--yes", action="store_true", help="remove without asking")
-    parser.add_argument("--only-given", action="store_true", help="ignore other studies than the given ones")
 
 
 def run(options: argparse.Namespace) -> None:
     """Print what is found, and remove it if the user agrees. Raises PhrasemtError while a run is alive."""
     given = [load_study(path) for path in options.study]
-    others = [] if options.only_given else _others(options.study)
+    others = _others(options.study)
     found = []
     for name in dict.fromkeys(study.study for study in given):
         same = [study for study in (*given, *others) if study.study == name]
@@ -87,6 +110,124 @@ def _others(given: list[Path]) -> list[Study]:
                 "cannot be read, so nobody can tell which files it names",
                 where=path,
                 found=str(error).split("\n")[-1].strip(),
-                next_step="mend or move it, or ignore all other studies with --only-given",
+                next_step="correct it, or move it to another folder",
             ) from None
     return studies
+
+
+@dataclass
+class Garbage:
+    """Files that belong together. what: "system max", "data set demo" and the like."""
+
+    what: str
+    files: list[Path] = field(default_factory=list)
+
+    @property
+    def bytes(self) -> int:
+        return sum(path.stat().st_size for path in self.files)
+
+    def remove(self) -> None:
+        """Remove the files, then the folders that are empty without them."""
+        for path in self.files:
+            path.unlink(missing_ok=True)
+        for folder in sorted({parent for path in self.files for parent in path.parents}, reverse=True):
+            if RESULTS in folder.parents and folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
+
+
+def garbage(studies: Sequence[Study], others: Sequence[Study] = ()) -> list[Garbage]:
+    """The files below the results of some studies of one name that none of them names.
+
+    others: other studies; files that they name by their paths stay. Files without a sidecar stay, too, because no stage
+    wrote them. Of a system that is named, only the states that its training record does not name are garbage; all stay
+    without a record, or if several studies share the folder, because each state may be needed.
+    """
+    (name,) = {study.study for study in studies}
+    paths = Paths(name)
+    patterns = [*_patterns(paths), Pattern(f"{paths.training_state}/{{state}}/{{content}}")]
+    constraints = [one for study in studies for one in _constraints(study)]
+    named = [re.compile(_regex(pattern, one)) for pattern in patterns for one in constraints]
+    known = [re.compile(_regex(pattern, {"content": ".+"})) for pattern in patterns]
+    kept = [path.resolve() for study in (*studies, *others) for path in named_paths(study)]
+    found: dict[str, Garbage] = {}
+    for path in sorted(Path(paths.results).rglob("*")):
+        artefact = str(path).removesuffix(SUFFIX)
+        names = [match.groupdict() for pattern in known if (match := pattern.fullmatch(artefact))]
+        if not path.is_file() or not names or any(pattern.fullmatch(artefact) for pattern in named):
+            continue
+        of_a_stage = "content" in names[-1] or sidecar_path(artefact).is_file()
+        if of_a_stage and not _is_below(Path(artefact), kept):
+            what = _what(names[-1], constraints)
+            found.setdefault(what, Garbage(what)).files.append(path)
+    if len(studies) == 1:
+        removed = {path for one in found.values() for path in one.files}
+        for one in _old_states(paths):
+            if removed.isdisjoint(one.files) and not any(_is_below(path, kept) for path in one.files):
+                found[one.what] = one
+    return list(found.values())
+
+
+def refuse_running(study: str) -> None:
+    """Raise PhrasemtError if a run or a stage of a study is alive."""
+    for path, note in living(LOGS / study):
+        what = "a run of this study is alive, so nothing is removed"
+        next_step = "wait until it has ended (`phrasemt status`), then run this again"
+        raise PhrasemtError(what, where=study, found=f"process {note.pid} on {note.host}, {path}", next_step=next_step)
+
+
+def _is_below(path: Path, places: Sequence[Path]) -> bool:
+    return any(path.resolve().is_relative_to(place) for place in places)
+
+
+def _patterns(paths: Paths) -> list[Pattern]:
+    """The patterns of all artefacts of data sets and annotators."""
+    patterns = (kind.pattern.within(study=paths.study) for kind in kinds().values() if kind is not TrainingState)
+    return [one for one in patterns if one.startswith(f"{paths.results}/") and "{" in one]
+
+
+def _regex(pattern: Pattern, constraints: dict[str, str]) -> str:
+    """A regular expression for paths of a pattern. constraints: of some wildcards; others match any name."""
+    parts = re.split(r"\\\{(\w+)\\\}", re.escape(pattern))
+    parts[1::2] = [f"(?P<{name}>{constraints.get(name, '[^/]+?')})" for name in parts[1::2]]
+    return "".join(parts)
+
+
+def _constraints(study: Study) -> Iterator[dict[str, str]]:
+    """The constraints of all wildcards, for each group of systems with the same seeds."""
+    systems: dict[tuple[int, ...], list[str]] = {}
+    for name in study.systems:
+        systems.setdefault(tuple(study.seeds_of(name)), []).append(name)
+    flow = Flow(study)
+    for seeds, names in systems.items():
+        of_group = {"system": flow.only(names), "seed": flow.only(map(str, seeds))}
+        yield flow.wildcards | of_group | {"state": "[^/]+", "content": ".+"}
+
+
+def _what(names: dict[str, str], constraints: Sequence[dict[str, str]]) -> str:
+    """The first name of a path that no study has together with the names before."""
+    left = constraints
+    for key, kind in _KINDS.items():
+        if key in names:
+            left = [one for one in left if re.fullmatch(one[key], names[key])]
+            if not left:
+                of_others = key == "seed" and any(re.fullmatch(one[key], names[key]) for one in constraints)
+                return f"{kind} {names[key]}" + (f" of system {names['system']}" if of_others else "")
+    return f"data set {names['dataset']} in other languages"
+
+
+def _old_states(paths: Paths) -> Iterator[Garbage]:
+    """The states of trainings under earlier settings, data or code, where a record names the present state."""
+    results = Path(paths.results).resolve()
+    for folder in sorted(Path().glob(paths.training_state.glob)):
+        if not folder.resolve().is_relative_to(results):  # a link to other files
+            continue
+        states = [state for state in folder.iterdir() if state.is_dir() and not state.is_symlink()]
+        record = folder.parent / "training.json"
+        text = "".join(read_lines(record)) if record.is_file() else ""
+        current = [state for state in states if f"{folder.name}/{state.name}/" in text]
+        if not current:
+            continue
+        for state in sorted(set(states) - set(current)):
+            files = [path for path in sorted(state.rglob("*")) if path.is_file()]
+            if files:
+                yield Garbage(f"earlier state {state.name} of {'/'.join(folder.parts[-3:-1])}", files)

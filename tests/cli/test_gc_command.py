@@ -111,8 +111,6 @@ def test_what_another_study_names_stays(capsys: pytest.CaptureFixture[str]) -> N
     assert main(["gc", "study.yaml", "--yes"]) == 0
     kept = {path for path in unnamed() if "/mean" in path or path.removesuffix(".meta.json") in (annotator, pairs)}
     assert before - files() == unnamed() - kept
-    assert main(["gc", "study.yaml", "--yes", "--only-given"]) == 0
-    assert before - files() == unnamed()
     capsys.readouterr()
     Path("studies/third.yaml").write_text("study: [")
     assert main(["gc", "study.yaml", "--yes"]) == 2
