@@ -6,7 +6,7 @@ import itertools
 import math
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -20,7 +20,7 @@ from phrasemt.languages import WITH_MOSES_RULES
 from phrasemt.registry.corpora import contrasts_of, files_of
 from phrasemt.registry.stanza_models import files_of_package
 from phrasemt.study.annotators import Parser
-from phrasemt.study.datasets import ContrastText, Dataset, RegistryText
+from phrasemt.study.datasets import Dataset, RegistryText
 from phrasemt.study.languages import language_name, problem_of_language
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
@@ -45,11 +45,8 @@ def checked(study: Study, where: object) -> Study:
     checks = (
         _language_problems,
         _file_problems,
-        _problems,
-        _missing_programs,
-        _annotator_problems,
-        _missing_files,
-        _heading_problems,
+        _registry_problems,
+        _metric_problems,
         _same_file_problems,
         _cache_problems,
         _subword_problems,
@@ -140,47 +137,50 @@ def _language_problems(study: Study) -> Iterator[str]:
             yield f"{where}: {problem}"
 
 
-def _problems(study: Study) -> Iterator[str]:
-    """Registered texts that a study names and that the registry lacks."""
+def _registry_problems(study: Study) -> Iterator[str]:
+    """Registered texts and published models that a study names and that do not exist."""
     for name, dataset in study.datasets.items():
         if dataset.generator and dataset.languages not in _GENERATED_LANGUAGES:
             made = "language: en or de" if dataset.language else "source_language: en, target_language: de"
             yield f"datasets.{name}: the generator makes nothing but {made}"
         for where, pairs in dataset.contrast_texts:
-            yield from (f"datasets.{name}.{where}{problem}" for problem in _problems_of_pairs(pairs, dataset))
+            if isinstance(pairs, RegistryText):
+                yield from _refusals(f"datasets.{name}.{where}", _check_contrasts, pairs, dataset)
         for where, text in dataset.texts:
             for side in dataset.sides if isinstance(text, RegistryText) else ():
                 assert isinstance(text, RegistryText)
-                try:
-                    files_of(text.corpus, text.part, dataset.language_of(side))
-                except DataError as error:
-                    yield f"datasets.{name}.{where}: {error}"
+                part = (text.corpus, text.part, dataset.language_of(side))
+                yield from _refusals(f"datasets.{name}.{where}", files_of, *part)
+    for name, annotator in study.annotators.items():
+        for where, annotated in annotator.texts:
+            if annotated.corpus is not None and annotated.part is not None:
+                part = (annotated.corpus, annotated.part, annotator.language)
+                yield from _refusals(f"{_place(study, name)}.{where}", files_of, *part)
+        if isinstance(annotator, Parser) and annotator.published is not None:
+            package = (annotator.language, annotator.published)
+            yield from _refusals(f"{_place(study, name)}.published", files_of_package, *package)
 
 
-def _missing_programs(study: Study) -> Iterator[str]:
+def _check_contrasts(pairs: RegistryText, dataset: Dataset) -> None:
+    languages = contrasts_of(pairs.corpus, pairs.part).languages
+    if languages != dataset.languages:
+        raise DataError(f"these pairs are {'-'.join(languages)}, but the data set is {'-'.join(dataset.languages)}")
+
+
+def _refusals(where: str, check: Callable[..., object], *arguments: object) -> Iterator[str]:
+    """The error that a check raises, as a mistake at a place of the study."""
+    try:
+        check(*arguments)
+    except PhrasemtError as error:
+        yield f"{where}: {error}"
+
+
+def _metric_problems(study: Study) -> Iterator[str]:
+    """Metrics of the user without a program, or with a column that could be taken for another one."""
+    taken = dict.fromkeys((*HEADINGS.values(), DIFFERENCE), "a column of every table")
     for name, metric in study.metrics.items():
         if shutil.which(metric.words[0]) is None:
             yield f"metrics.{name}.command: no such program: {metric.words[0]}"
-
-
-def _missing_files(study: Study) -> Iterator[str]:
-    for where, file in _files_of_the_user(study):
-        if not file.is_file():
-            yield f"{where}: no such file: {file}"
-        elif file.suffix == ".safetensors":
-            import safetensors  # few studies name weights
-
-            try:
-                with safetensors.safe_open(file, framework="numpy"):
-                    pass
-            except (safetensors.SafetensorError, OSError) as error:
-                yield f"{where}: not a readable weights file: {file}: {error}"
-
-
-def _heading_problems(study: Study) -> Iterator[str]:
-    """Metrics of the user whose column could be taken for another one."""
-    taken = dict.fromkeys((*HEADINGS.values(), DIFFERENCE), "a column of every table")
-    for name, metric in study.metrics.items():
         heading = metric.heading or name
         if heading in taken:
             yield f"metrics.{name}: its heading {heading!r} is that of {taken[heading]}; give another `heading`"
@@ -250,33 +250,37 @@ def _place(study: Study, annotator: str) -> str:
     return f"{'parsers' if annotator in study.parsers else 'chunkers'}.{annotator}"
 
 
-def _problems_of_pairs(pairs: ContrastText, dataset: Dataset) -> Iterator[str]:
-    if not isinstance(pairs, RegistryText):
-        return
-    try:
-        languages = contrasts_of(pairs.corpus, pairs.part).languages
-    except DataError as error:
-        yield f": {error}"
-        return
-    if languages != dataset.languages:
-        yield f": these pairs are {'-'.join(languages)}, but the data set is {'-'.join(dataset.languages)}"
-
-
 def _file_problems(study: Study) -> Iterator[str]:
-    """Texts of the user that are missing, in another encoding or cut into subwords. A missing folder is one mistake."""
+    """Files of the user that are missing or cannot be used. A missing folder of texts is one mistake."""
     missing: dict[Path, list[str]] = {}  # folder: its files
     for where, file in _texts_of_the_user(study):
         if file.is_file():
-            try:
-                Signs.of(itertools.islice(read_lines(file), _LINES_READ)).refuse_subwords(file)
-            except DataError as error:
-                yield f"{where}: {error}"
+            yield from _refusals(where, _check_text, file)
         elif file.parent.is_dir():
             yield f"{where}: no such file: {file}"
         else:
             missing.setdefault(file.parent, []).append(file.name)
     for folder, names in missing.items():
         yield f"no such folder: {folder}; the study reads {', '.join(dict.fromkeys(names))} there"
+    for where, file in _files_of_the_user(study):
+        if not file.is_file():
+            yield f"{where}: no such file: {file}"
+        elif file.suffix == ".safetensors":
+            yield from _refusals(where, _check_weights, file)
+
+
+def _check_text(file: Path) -> None:
+    Signs.of(itertools.islice(read_lines(file), _LINES_READ)).refuse_subwords(file)
+
+
+def _check_weights(file: Path) -> None:
+    import safetensors  # few studies name weights
+
+    try:
+        with safetensors.safe_open(file, framework="numpy"):
+            pass
+    except (safetensors.SafetensorError, OSError) as error:
+        raise DataError("not a readable weights file", where=file, found=str(error)) from None
 
 
 def _texts_of_the_user(study: Study) -> Iterator[tuple[str, Path]]:
@@ -292,23 +296,6 @@ def _texts_of_the_user(study: Study) -> Iterator[tuple[str, Path]]:
         for where, annotated in annotator.texts:
             if annotated.file is not None:
                 yield f"{_place(study, name)}.{where}.file", annotated.file
-
-
-def _annotator_problems(study: Study) -> Iterator[str]:
-    """Registered texts and published models that a study's parsers and chunkers need and that nobody has."""
-    for name, annotator in study.annotators.items():
-        where = _place(study, name)
-        for place, text in annotator.texts:
-            try:
-                if text.corpus is not None and text.part is not None:
-                    files_of(text.corpus, text.part, annotator.language)
-            except DataError as error:
-                yield f"{where}.{place}: {error}"
-        if isinstance(annotator, Parser) and annotator.published is not None:
-            try:
-                files_of_package(annotator.language, annotator.published)
-            except DataError as error:
-                yield f"{where}.published: {error}"
 
 
 def _subword_problems(study: Study) -> Iterator[str]:
