@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_SIZES = frozenset(["ntok_div", "ntok_min", "ntok_max", "ntok_round"])
-_OF_TREES = _SIZES | {"parse_unit"}
+_SIZES = frozenset(["ntok_div", "ntok_min", "ntok_max"])
 
 
 @dataclass(frozen=True)
@@ -29,10 +28,10 @@ class PhraseMode:
 
 PHRASE_MODES = {
     "ngram": PhraseMode("cut_ngrams", _SIZES | {"ntok_scope"}, stored=False),
-    "parse": PhraseMode("cut_parse", _OF_TREES, reads_parses=True),
-    "random": PhraseMode("cut_random_tree", _OF_TREES | {"seed"}),
-    "right": PhraseMode("cut_right_tree", _OF_TREES),
-    "shuffled": PhraseMode("shuffle_parse", _OF_TREES | {"seed"}, reads_parses=True),
+    "parse": PhraseMode("cut_parse", _SIZES, reads_parses=True),
+    "random": PhraseMode("cut_random_tree", _SIZES | {"seed"}),
+    "right": PhraseMode("cut_right_tree", _SIZES),
+    "shuffled": PhraseMode("shuffle_parse", _SIZES | {"seed"}, reads_parses=True),
     "given": PhraseMode("cut_as_given", frozenset(["given"]), reads_given=True),
     "none": PhraseMode(None, frozenset(), stored=False),
 }

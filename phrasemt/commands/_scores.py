@@ -18,7 +18,7 @@ from phrasemt.report.page import TextTable
 from phrasemt.runs.text_table import table
 from phrasemt.scoring.gains import PairedTest
 from phrasemt.scoring.significance import p_text
-from phrasemt.study.evaluation import MOST_SAMPLES, SAMPLES
+from phrasemt.study.evaluation import MOST_SAMPLES, SAMPLES, SEED
 from phrasemt.study.schema import Study
 from phrasemt.workflow.paths import Paths
 
@@ -68,9 +68,7 @@ class Results:
 def paired_test(study: Study) -> PairedTest:
     """The test of a study's report."""
     comparison = study.comparison
-    return PairedTest(
-        samples=comparison.samples, seed=comparison.seed, repeated=study.repeated, unseeded=study.unseeded
-    )
+    return PairedTest(samples=comparison.samples, seed=SEED, repeated=study.repeated, unseeded=study.unseeded)
 
 
 def _read(kind: type[_Kind], paths: Iterable[str]) -> Iterator[_Kind]:

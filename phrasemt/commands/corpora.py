@@ -94,7 +94,7 @@ def _list() -> Iterator[str]:
 def _needed(study: Study) -> Iterator[str]:
     """Yield the files that a study fetches with their terms, and your own texts."""
     fetched, own = files_of_study(study)
-    mirror = study.mirror or os.environ.get(MIRROR)
+    mirror = os.environ.get(MIRROR)
     rows = [("corpus", "file", "size", "from")]
     for (corpus_id, name), file in fetched.items():
         if Path(here := OriginalFile.pattern.at(corpus=corpus_id, file=name)).is_file():

@@ -65,8 +65,8 @@ def extract_contrasts(
     rest = iter(files)
     pairs: list[ContrastivePair] = []
     for text in settings.texts:
-        if text.generated is not None and text.seed is not None:
-            made = distant_pairs(pairs=text.generated, seed=text.seed)
+        if text.generated is not None:
+            made = distant_pairs(pairs=text.generated, seed=1)
             pairs += (ContrastivePair(one.source, one.target, one.wrong, AGREEMENT, one.distance) for one in made)
             continue
         pairs += read_contrastive_pairs(list(itertools.islice(rest, text.files)), kind=text.kind)

@@ -297,7 +297,7 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
         label_nll = F.nll_loss(self.label_log_probs(unrolled, chunks.begins_M), labels_M, reduction="sum")
         return replace(
             words,
-            objective=words.objective + self.settings.w_boundary * boundary_nll + self.settings.w_label * label_nll,
+            objective=words.objective + boundary_nll + label_nll,
             parts={"boundary_nll": boundary_nll.detach(), "label_nll": label_nll.detach()},
         )
 

@@ -63,7 +63,7 @@ def align_words(
             # -d: links near the diagonal; -o: how near is estimated; -v: a Dirichlet prior of translations
             run("bin/fast_align", "-i", both, "-d", "-o", "-v", *more, stdout=work / name, work=work)
         run(
-            "bin/atools", "-i", work / "forward", "-j", work / "reverse", "-c", settings.symmetrization,
+            "bin/atools", "-i", work / "forward", "-j", work / "reverse", "-c", "grow-diag-final-and",
             stdout=work / "symmetrised", work=work,
         )  # fmt: skip
         what, next_step = "the aligner left out pairs", "see the log of this stage"

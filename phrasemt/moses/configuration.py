@@ -14,17 +14,18 @@ from phrasemt.files.lines import read_lines
 from phrasemt.study.moses import MosesModel, Search
 
 Weights = Mapping[str, list[float]]  # of each feature of moses.ini, by its name
-_REORDERING_SCORES = {"msd-bidirectional-fe": 6, "mslr-bidirectional-fe": 8}
+REORDERING = "msd-bidirectional-fe"  # lexicalised reordering: orientations, directions and conditions
+_REORDERING_SCORES = 6
 
 
-def untuned_weights(model: MosesModel) -> Weights:
+def untuned_weights() -> Weights:
     """The weights that train-model.perl begins with."""
     return {
         "UnknownWordPenalty0": [1.0],
         "WordPenalty0": [-1.0],
         "PhrasePenalty0": [0.2],
         "TranslationModel0": [0.2] * 4,
-        "LexicalReordering0": [0.3] * _REORDERING_SCORES[model.reordering],
+        "LexicalReordering0": [0.3] * _REORDERING_SCORES,
         "Distortion0": [0.3],
         "LM0": [0.5],
     }
@@ -54,8 +55,8 @@ def moses_ini(
         "PhrasePenalty",
         f"PhraseDictionaryMemory name=TranslationModel0 num-features=4 path={phrase_table.absolute()} input-factor=0 "
         "output-factor=0",
-        f"LexicalReordering name=LexicalReordering0 num-features={_REORDERING_SCORES[model.reordering]} "
-        f"type=wbe-{model.reordering}-allff input-factor=0 output-factor=0 path={reordering_table.absolute()}",
+        f"LexicalReordering name=LexicalReordering0 num-features={_REORDERING_SCORES} "
+        f"type=wbe-{REORDERING}-allff input-factor=0 output-factor=0 path={reordering_table.absolute()}",
         "Distortion",
         f"KENLM name=LM0 factor=0 path={language_model.absolute()} order={model.lm_order}",
         "[weight]",

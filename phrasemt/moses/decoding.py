@@ -41,7 +41,7 @@ def translate_with_moses(
     weights: the tuned ones; without a file, the untuned ones. tokens: with the first word in upper case if the system
     has a truecaser. text: detokenised. Raises PhrasemtError if the decoder leaves out a sentence.
     """
-    values = TunedWeights.read(weights[0]).weights if weights else untuned_weights(settings.model)
+    values = TunedWeights.read(weights[0]).weights if weights else untuned_weights()
     ini = moses_ini(settings.model, settings.decoding, language_model, phrase_table, reordering_table, values)
     lines = [line.strip() for line in read_lines(source)]
     with work_folder(tokens) as work:

@@ -15,8 +15,11 @@ from phrasemt.artefacts.moses import AlignedText, Alignment, PhraseTable, Reorde
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import final_name
 from phrasemt.files.system import work_folder
+from phrasemt.moses.configuration import REORDERING
 from phrasemt.moses.installation import run
 from phrasemt.stages.moses import ExtractPhraseTable
+
+_LONGEST_PHRASE = 7  # words
 
 log = logging.getLogger("phrasemt.extract_phrase_table")
 
@@ -35,7 +38,7 @@ def extract_phrase_table(
     phrase_table: Out[PhraseTable],
     reordering_table: Out[ReorderingTable],
 ) -> None:
-    """Extract and score all phrase pairs of up to `phrase_length` words.
+    """Extract and score all phrase pairs of up to seven words.
 
     phrase_table, reordering_table: gzip, in Moses' text formats.
     """
@@ -51,13 +54,13 @@ def extract_phrase_table(
         run(
             "scripts/training/train-model.perl", "-root-dir", work, "-corpus", work / "text", "-f", "source",
             "-e", "target", "-alignment", _ALIGNMENT, "-first-step", 4, "-last-step", 7,
-            "-reordering", settings.reordering, "-max-phrase-length", settings.phrase_length, "-temp-dir", work,
+            "-reordering", REORDERING, "-max-phrase-length", _LONGEST_PHRASE, "-temp-dir", work,
             "-cores", cores, "-sort-parallel", cores, "-sort-buffer-size", _MEMORY,
             work=work,
         )  # fmt: skip
         tables = (
             (model / "phrase-table.gz", phrase_table),
-            (model / f"reordering-table.wbe-{settings.reordering}.gz", reordering_table),
+            (model / f"reordering-table.wbe-{REORDERING}.gz", reordering_table),
         )
         # A failed part of a pipeline in a script leaves a table that is cut off. Extraction writes each phrase pair
         # once, in order, to both tables, so a table of which a part is missing has fewer lines than the other.

@@ -24,6 +24,8 @@ from phrasemt.moses.configuration import moses_ini, untuned_weights, weights_of_
 from phrasemt.moses.installation import moses_folder, program, run
 from phrasemt.stages.moses import TuneMoses
 
+_N_BEST = 100  # translations of each sentence that the tuner reads
+
 log = logging.getLogger("phrasemt.tune_moses")
 
 _BEST = re.compile(r"copying weights from best iteration \((\d+), bleu=([\d.eE+-]+)\)")
@@ -49,7 +51,7 @@ def tune_moses(
     Raises PhrasemtError if another process tunes here.
     """
     tables = (language_model, phrase_table, reordering_table)
-    ini = moses_ini(settings.model, settings.decoding, *tables, untuned_weights(settings.model))
+    ini = moses_ini(settings.model, settings.decoding, *tables, untuned_weights())
     work = state.absolute() / _digest(settings, ini, *tables, source, reference)
     with _alone(state) as lock:
         _clear(state, keep=work)
@@ -83,7 +85,7 @@ def tune_moses(
 def _digest(settings: TuneMoses, ini: str, *files: Path) -> str:
     """What decides the n-best lists and the weights after each run. More runs only go further."""
     tuning = settings.tuning
-    made_of = [ini, tuning.tuner, str(tuning.n_best), str(settings.seed), *map(digest_file, files)]
+    made_of = [ini, tuning.tuner, str(settings.seed), *map(digest_file, files)]
     return digest_bytes("\n".join(made_of).encode())[:16]
 
 
@@ -96,7 +98,7 @@ def _arguments(settings: TuneMoses, cores: int, work: Path, *, goes_on: bool) ->
     return [
         work / "source", work / "reference", program("bin/moses"),
         work / "untuned.ini", "--mertdir", folder / "bin", "--rootdir", folder / "scripts", "--working-dir", work,
-        f"--decoder-flags=-threads {cores}", "--nbest", settings.tuning.n_best, "--return-best-dev",
+        f"--decoder-flags=-threads {cores}", "--nbest", _N_BEST, "--return-best-dev",
         f"--maximum-iterations={settings.tuning.runs}", *tuner, *(["--continue"] if goes_on else []),
     ]  # fmt: skip
 

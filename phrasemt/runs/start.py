@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.files.source_file import LOCK, MIRROR
+from phrasemt.files.source_file import LOCK
 from phrasemt.machine.gpus import visible_gpus
 from phrasemt.machine.slurm import jobs_here
-from phrasemt.moses.installation import MOSES
 from phrasemt.runs.journal import Journal
 from phrasemt.runs.notes import run_of_this_process
 from phrasemt.runs.notes import study_of as copy_of_study
@@ -75,7 +74,7 @@ def _prepare(workflow: Any, study: Study, path: Path) -> Flow:
             print(f"phrasemt: warning: {warning}", file=sys.stderr)
         for warning in warnings_of(study):
             print(f"phrasemt: warning: {path}: {warning}", file=sys.stderr)
-    folders = ((MIRROR, study.mirror), (CACHE, study.cache), (MOSES, study.moses), (LOCK, path.with_suffix(".lock")))
+    folders = ((CACHE, study.cache), (LOCK, path.with_suffix(".lock")))
     for name, folder in folders:
         if folder is not None and not os.environ.get(name):  # an empty one would be the folder of the run
             os.environ[name] = str(folder)

@@ -111,13 +111,12 @@ class GenerateDemo(Stage):
 class PairsOfFiles(Settings):
     """Files of contrastive pairs that belong together. kind: of mistakes that no file names.
 
-    generated: so many pairs for each bin of distances, from the grammar of the demo with this seed, in place of files.
+    generated: so many pairs for each bin of distances, from the grammar of the demo, in place of files.
     """
 
     files: int
     kind: str
     generated: int | None = None
-    seed: int | None = None
 
 
 class ExtractContrasts(Stage):
@@ -138,7 +137,7 @@ def _pairs_of(text: ContrastText) -> PairsOfFiles:
     if isinstance(text, RegistryText):
         return PairsOfFiles(files=len(contrasts_of(text.corpus, text.part).files), kind=text.part)
     if isinstance(text, GeneratedPairs):
-        return PairsOfFiles(files=0, kind="", generated=text.generated, seed=text.seed)
+        return PairsOfFiles(files=0, kind="", generated=text.generated)
     return PairsOfFiles(files=len(text.files), kind=text.kind or "")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from phrasemt.stages.stage import Stage, StudyJob
-from phrasemt.study.moses import MosesModel, Reordering, Search, Symmetrization, Tuning
+from phrasemt.study.moses import MosesModel, Search, Tuning
 from phrasemt.study.tokenization import Tokenizer
 
 _FILTER = ("scripts/training/filter-model-given-input.pl", "scripts/generic/strip-xml.perl")
@@ -48,13 +48,11 @@ class AlignWords(Stage):
     job_name = "{dataset}.{source}-{target}/{phrase_model}"
     programs = ("bin/fast_align", "bin/atools")
 
-    symmetrization: Symmetrization
     max_words: int
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        model = job.study.phrase_models[job.wildcards["phrase_model"]]
-        return {"symmetrization": model.symmetrization, "max_words": model.max_words}
+        return {"max_words": job.study.phrase_models[job.wildcards["phrase_model"]].max_words}
 
 
 class ExtractPhraseTable(Stage):
@@ -69,14 +67,6 @@ class ExtractPhraseTable(Stage):
         "bin/consolidate",
         "bin/lexical-reordering-score",
     )
-
-    phrase_length: int
-    reordering: Reordering
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        model = job.study.phrase_models[job.wildcards["phrase_model"]]
-        return {"phrase_length": model.phrase_length, "reordering": model.reordering}
 
 
 class PhraseBasedStage(Stage):

@@ -7,6 +7,7 @@ from typing import Literal, Self
 from phrasemt.stages.stage import Stage, Wildcards
 from phrasemt.study.claims import AnalysedFigure, StudiedClaim, analysed_figures, studied_claims
 from phrasemt.study.compared import ComparedCost, ComparedFigure, compared_costs, compared_figures
+from phrasemt.study.evaluation import SEED
 from phrasemt.study.schema import Study
 
 
@@ -85,7 +86,7 @@ class WriteReport(Stage):
             figures=list(analysed_figures(study)),
             lengths=study.analyses.lengths,
             samples=study.comparison.samples,
-            seed=study.comparison.seed,
+            seed=SEED,
             repeated=study.repeated,
             unseeded=study.unseeded,
         )

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from phrasemt.stages.stage import Stage, StudyJob
 from phrasemt.study.datasets import ReferenceLength
+from phrasemt.study.evaluation import SEED
 from phrasemt.study.tokenization import Tokenizer
 
 
@@ -88,7 +89,7 @@ class ScoreByLength(Stage):
             "test_sets": list(job.dataset.test_sets),
             "limits": job.study.analyses.lengths,
             "samples": job.study.comparison.samples,
-            "seed": job.study.comparison.seed,
+            "seed": SEED,
         }
 
 
@@ -114,5 +115,5 @@ class CompareSystems(Stage):
             "baseline": baseline,
             "unseeded": [name for name in job.study.unseeded if name in (baseline, system)],
             "samples": job.study.comparison.samples,
-            "seed": job.study.comparison.seed,
+            "seed": SEED,
         }

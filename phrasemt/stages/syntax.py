@@ -41,7 +41,7 @@ class AnnotatorStage(Stage):
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
         annotator = job.study.annotators[job.wildcards["annotator"]]
         assert annotator.train is not None
-        values = {"language": annotator.language, **annotator.train.model_dump()}
+        values = {"language": annotator.language, "seed": 1234, **annotator.train.model_dump()}
         return {name: values[name] for name in cls.model_fields}
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from phrasemt.fields import Language, Name, Number, Pairs, Seed, Settings, Updates, UserPath, Width
+from phrasemt.fields import Language, Name, Number, Pairs, Settings, Updates, UserPath, Width
 
 
 class AnnotatedText(Settings):
@@ -40,7 +40,6 @@ class AnnotatorTraining(Settings):
     )
     text: list[AnnotatedText] = Field([], description="further sentences for the word vectors")
     hidden: Width = Field(128, description="width of the LSTM states")
-    seed: Seed = Field(1234, description="seed of the initial weights")
 
 
 class ParserTraining(AnnotatorTraining):

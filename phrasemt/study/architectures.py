@@ -32,9 +32,6 @@ from phrasemt.phrase_modes import PHRASE_MODES
 Multiple = Annotated[
     float, Field(gt=0), Number(at_most=64, because="the layer is this many times as wide as the model")
 ]
-LossWeight = Annotated[
-    float, Field(ge=0), Number(at_most=1_000, because="the loss of the words would not count any more")
-]
 
 
 def _without_effect(settings: Settings, keys: Iterable[str], switch: str, needed: str) -> Iterator[str]:
@@ -48,8 +45,8 @@ def _without_effect(settings: Settings, keys: Iterable[str], switch: str, needed
 class PhraseSegmentation(Settings):
     """The segmentation of a source into the phrases of Xu et al. (X1 to X3).
 
-    L is the number of encoder positions, `</s>` included. n = max(min(ntok_max, L/ntok_div), ntok_min) is the length of
-    n-gram phrases, and the largest length of phrases from trees.
+    L is the number of encoder positions, `</s>` included. n = max(min(ntok_max, ceil(L/ntok_div)), ntok_min) is the
+    length of n-gram phrases, and the largest length of phrases from trees.
     """
 
     mode: Literal["ngram", "parse", "random", "right", "shuffled", "given", "none"] = Field(
@@ -61,13 +58,11 @@ class PhraseSegmentation(Settings):
     ntok_div: Positions = Field(6, description="divisor of L")
     ntok_min: Positions = Field(3, description="smallest n")
     ntok_max: Positions = Field(8, description="largest n")
-    ntok_round: Literal["ceil", "floor"] = Field("ceil", description="rounding of L/ntok_div")
     ntok_scope: Literal["sentence", "batch"] = Field(
         "sentence",
         description="L of a sentence: its own length, or the padded length of its batch (Neutron; X3). With batch, "
         "scores depend on the other sentences of the batch",
     )
-    parse_unit: Literal["subword", "word"] = Field("subword", description="unit of n in phrases from trees")
     seed: Seed = Field(1, description="modes random and shuffled: seed")
     given: UserPath | None = Field(
         None, description="mode given: folder of <dataset>/<split>.txt, with the phrase ends of each raw pair, in words"
@@ -425,8 +420,6 @@ class BiscaleModel(RecurrentModel):
     chunk_query: Literal["v", "p_prev"] = Field(
         "v", description="query of attention chunk: first chunk GRU (authors' code) or last chunk state (paper; C3)"
     )
-    w_boundary: LossWeight = Field(1.0, description="weight of the boundary loss")
-    w_label: LossWeight = Field(1.0, description="weight of the label loss")
     search: BiscaleSearch = Field(default_factory=BiscaleSearch, description="search with boundaries")
 
     @model_validator(mode="after")

@@ -100,7 +100,6 @@ class GeneratedPairs(Settings):
     generated: Annotated[int, Field(gt=0)] = Field(
         description="pairs for each bin of distances (1-2, 3-4, 5-8, 9-12, 13 and more)"
     )
-    seed: Seed = Field(1, description="seed of the generator")
 
     @property
     def files(self) -> list[Path]:
@@ -149,7 +148,6 @@ class DevSample(Settings):
     """Dev pairs drawn from the training texts. Train and dev share no source and no target sentence."""
 
     sample: Pairs = Field(description="pairs of dev")
-    seed: Seed = Field(1, description="seed of the random draw")
 
 
 def kind_of_dev(value: Any) -> str:
@@ -206,7 +204,7 @@ class Generator(Settings):
 
 
 class CleaningFilters(Settings):
-    """Filters for training pairs. Dev and test sets are never filtered."""
+    """Filters for training pairs, beside those of empty and of equal sides. Dev and test sets are never filtered."""
 
     max_words: Annotated[int, Field(gt=0), Number(at_most=10_000, because=LONGEST)] = Field(
         100, description="largest number of words of a side (zh, ja, ...: two characters count as a word)"
@@ -218,7 +216,6 @@ class CleaningFilters(Settings):
         0.5, description="smallest share of the script of the language among the letters of a line"
     )
     drop_duplicates: bool = Field(True, description="keep only the first of equal pairs")
-    drop_identical: bool = Field(True, description="drop pairs with equal sides")
 
 
 class Sample(Settings):
@@ -306,11 +303,6 @@ class Dataset(Settings):
     splits: Splits | None = Field(None, description="existing splits")
     partition: Partition | None = Field(None, description="a corpus to cut into splits")
     generator: Generator | None = Field(None, description="the demonstration corpus")
-    external_test_sets: dict[Name, Texts] = Field(
-        default_factory=dict,
-        description="with partition or generator: texts of further test sets, by name; with splits, `splits.test` "
-        "names all of them",
-    )
     contrast_sets: dict[Name, Annotated[list[ContrastText], Field(min_length=1)]] = Field(
         default_factory=dict,
         description="sets of contrastive pairs, by name, such as LingEval97: how often does a system prefer the right "
@@ -424,13 +416,6 @@ class Dataset(Settings):
     def _one_origin(self) -> Dataset:
         if sum(origin is not None for origin in (self.splits, self.partition, self.generator)) != 1:
             raise ValueError("exactly one of splits, partition and generator must be given")
-        if self.splits and self.external_test_sets:
-            raise ValueError("external_test_sets has no effect with splits; name these test sets in splits.test")
-        refuse(
-            f"external_test_sets.{name}: a data set has a split of this name"
-            for name in self.external_test_sets
-            if name in ("train", "dev", "test")
-        )
         if taken := {*self.split_names} & {*self.contrast_sets} or {"train", "dev", "test"} & {*self.contrast_sets}:
             raise ValueError(f"contrast_sets: a split has the name {sorted(taken)[0]}")
         if self.source_language == self.target_language and self.language is None:
@@ -490,12 +475,12 @@ class Dataset(Settings):
         if self.partition:
             return Cut([self.partition.text], self.partition.dev, self.partition.test, self.partition.seed)
         if self.splits and isinstance(self.splits.dev, DevSample):
-            return Cut(self.splits.train, self.splits.dev.sample, 0, self.splits.dev.seed)
+            return Cut(self.splits.train, self.splits.dev.sample, 0, seed=1)
         return None
 
     @property
     def test_sets(self) -> tuple[str, ...]:
-        return tuple(self.splits.test) if self.splits else ("test", *self.external_test_sets)
+        return tuple(self.splits.test) if self.splits else ("test",)
 
     @property
     def held_out(self) -> tuple[str, ...]:
@@ -551,7 +536,7 @@ class Dataset(Settings):
                 if isinstance(text, UserText)
             ]
         if self.splits is None:
-            return self.external_test_sets.get(split, [])
+            return []
         dev = [] if isinstance(self.splits.dev, DevSample) else self.splits.dev
         return {"train": self.splits.train, "dev": dev, **self.splits.test}[split]
 
@@ -560,9 +545,8 @@ class Dataset(Settings):
         """All texts that the data set names, with their places in the study."""
         if self.partition:
             yield "partition.text", self.partition.text
-        tests = "splits.test" if self.splits else "external_test_sets"
         for split in self.split_names:
-            where = f"splits.{split}" if split in ("train", "dev") else f"{tests}.{split}"
+            where = f"splits.{split}" if split in ("train", "dev") else f"splits.test.{split}"
             yield from ((f"{where}.{number}", text) for number, text in enumerate(self.texts_of_split(split)))
 
     @property

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from phrasemt.fields import Name, Number, Positions, Seed, Settings, Title, UserPath
+from phrasemt.fields import Name, Number, Positions, Settings, Title, UserPath
 
 MOST_SAMPLES = 1_000_000
 # The lowest p of so many samples is 2/(SAMPLES + 1). It stays below 0.01 when Holm multiplies it by up to 10 systems.
@@ -27,7 +27,6 @@ class Comparison(Settings):
     samples: Annotated[
         int, Field(gt=0), Number(at_most=MOST_SAMPLES, because="p-values need no more than thousands")
     ] = Field(SAMPLES, description="bootstrap samples")
-    seed: Seed = Field(SEED, description="seed of the resampling")
 
 
 class Analyses(Settings):

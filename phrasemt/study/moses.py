@@ -18,14 +18,9 @@ _IN_MEMORY = "the decoder keeps all of them in memory"
 Words = Annotated[int, Field(gt=0), Number(at_most=1_000, because="alignment of longer sentences takes hours")]
 Runs = Annotated[int, Field(gt=1), Number(at_most=100, because="each run decodes dev")]
 Size = Annotated[int, Field(gt=0), Number(at_most=10_000, because=_IN_MEMORY)]
-PhraseLength = Annotated[
-    int, Field(gt=0), Number(at_most=10, because="Moses filters its tables to the phrases of a text up to this length")
-]
 Order = Annotated[int, Field(ge=2), Number(at_most=6, because="`make moses` builds KenLM for these orders")]
 
 Casing = Literal["truecase", "lower"]
-Reordering = Literal["msd-bidirectional-fe", "mslr-bidirectional-fe"]
-Symmetrization = Literal["grow-diag-final-and", "grow-diag", "intersect", "union"]
 
 
 class MosesModel(Settings):
@@ -37,16 +32,8 @@ class MosesModel(Settings):
         description="truecase: the first word of a sentence in the spelling that it has elsewhere, and translations "
         "begin in upper case; lower: all in lower case, for bleu_lc",
     )
-    aligner: Literal["fast_align"] = Field("fast_align", description="word aligner (Dyer et al. 2013)")
-    symmetrization: Symmetrization = Field(
-        "grow-diag-final-and", description="how the alignments of both directions become one"
-    )
     max_words: Words = Field(
         80, description="longest side of a pair that is aligned, in words; longer pairs are left out"
-    )
-    phrase_length: PhraseLength = Field(7, description="longest phrase, in words")
-    reordering: Reordering = Field(
-        "msd-bidirectional-fe", description="lexicalised reordering model: orientations, directions and conditions"
     )
     lm_order: Order = Field(4, description="order of the language model of the target side")
 
@@ -75,7 +62,6 @@ class Tuning(Settings):
     runs: Runs = Field(
         10, description="largest number of times that dev is decoded; tuning ends before when no weight changes"
     )
-    n_best: Size = Field(100, description="translations of each sentence that the tuner reads")
 
 
 class MosesSystem(TableRow):
@@ -89,7 +75,7 @@ class MosesSystem(TableRow):
 
     def heading(self, name: str) -> str:
         """The title with the aligner and the tuner, unless they are GIZA++ and MERT, which "Moses" alone would mean."""
-        parts: list[str] = [self.model.aligner]
+        parts: list[str] = ["fast_align"]
         if self.tuning is None:
             parts.append("untuned")
         elif self.tuning.tuner == "mira":

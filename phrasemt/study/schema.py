@@ -174,16 +174,6 @@ class Study(Settings):
         description="folder of parses and of outputs of the stages before training, which studies and users can "
         "share; the environment variable PHRASEMT_CACHE replaces it. Changes no result",
     )
-    mirror: Path | None = Field(
-        None,
-        description="folder of copies of corpora, <mirror>/<corpus>/<file>; the environment variable PHRASEMT_MIRROR "
-        "replaces it. Changes no result",
-    )
-    moses: Path | None = Field(
-        None,
-        description="folder of Moses, with bin/ and scripts/, for systems of the family moses (`make moses`); the "
-        "environment variable PHRASEMT_MOSES replaces it",
-    )
 
     @model_validator(mode="after")
     def _fits_together(self) -> Study:
@@ -319,8 +309,6 @@ class Study(Settings):
             )
         if dataset.target_chunks and chunks.origin == "gold" and dataset.generator is None:
             problems.append("target_chunks.origin is 'gold', but only a generator has gold chunks")
-        elif dataset.target_chunks and chunks.origin == "gold" and dataset.external_test_sets:
-            problems.append("target_chunks.origin is 'gold', but external_test_sets have no gold chunks")
         return problems
 
     @property

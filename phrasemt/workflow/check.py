@@ -58,9 +58,9 @@ def checked(study: Study, where: object) -> Study:
 
 def warnings_of(study: Study) -> Iterator[str]:
     """Settings that cannot have the effect that they name. A study with warnings runs."""
-    mirror = os.environ.get(MIRROR) or study.mirror
+    mirror = os.environ.get(MIRROR)
     if mirror and not Path(mirror).is_dir():
-        yield f"{_named_by('mirror', MIRROR)}: no such folder: {mirror}; all corpora are downloaded"
+        yield f"{MIRROR}: no such folder: {mirror}; all corpora are downloaded"
     for name in study.models:
         warnings = _warnings_of_training(study.models[name].training)
         yield from (f"systems.{name}.training: {warning}" for warning in warnings)

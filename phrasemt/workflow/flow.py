@@ -453,8 +453,8 @@ class Flow:
 
 
 def is_at_hand(study: Study, corpus: str, file: str) -> bool:
-    """Whether a file of a corpus was fetched, or lies in the mirror that the study or the environment names."""
-    mirror = os.environ.get(MIRROR) or study.mirror
+    """Whether a file of a corpus was fetched, or lies in the mirror that the environment names."""
+    mirror = os.environ.get(MIRROR)
     fetched = Path(OriginalFile.pattern.at(corpus=corpus, file=file))
     return fetched.is_file() or bool(mirror and Path(mirror, corpus, file).is_file())
 

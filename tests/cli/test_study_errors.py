@@ -289,12 +289,6 @@ def test_a_language_that_moses_has_no_rules_for_is_allowed_with_a_warning(check:
     assert done.returncode == 0
 
 
-def test_a_mirror_that_is_not_there_is_a_warning(check: Check) -> None:
-    done = check(RIGHT + "mirror: nowhere\n")
-    assert "warning: study.yaml: mirror: no such folder: nowhere; all corpora are downloaded" in done.stderr
-    assert done.returncode == 0
-
-
 def test_a_corpus_part_that_does_not_exist_is_named_with_its_place(check: Check) -> None:
     train, dev, test = ("multi30k", "trian"), ("multi30k", "val"), ("multi31k", "val")
     train, dev, test = (f"[{{corpus: {corpus}, part: {part}}}]" for corpus, part in (train, dev, test))

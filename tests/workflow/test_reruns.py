@@ -170,7 +170,6 @@ def _at(path: str, value: object) -> Callable[[dict[str, Any]], None]:
 STUDY_CHANGES: dict[str, tuple[str, set[str]]] = {
     "comments": (f"# A comment.\n{STUDY}# Another.\n", set()),
     "layout": (_changed(lambda study: None), set()),
-    "mirror": (_changed(_at("mirror", "somewhere")), set()),
     "a default written out": (_changed(_at("datasets.demo.cleaning", {"max_words": 100})), set()),
     "title": (_changed(_at("title", "Another")), {"make_table", "write_report"}),
     "comparison.samples": (_changed(_at("comparison.samples", 11)), _paper(*TRANSLATING)),

@@ -15,8 +15,7 @@ def phrase_tokens(length: int, settings: PhraseSegmentation) -> int:
 
     length: encoder positions. docs/decisions.md, rows X1 to X4, explains rounding and constants.
     """
-    rounding = math.ceil if settings.ntok_round == "ceil" else math.floor
-    return max(min(settings.ntok_max, rounding(length / settings.ntok_div)), settings.ntok_min)
+    return max(min(settings.ntok_max, math.ceil(length / settings.ntok_div)), settings.ntok_min)
 
 
 def ngram_ends(length: int, settings: PhraseSegmentation, longest: int | None = None) -> NDArray[np.int64]:

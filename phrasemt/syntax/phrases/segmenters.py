@@ -87,10 +87,7 @@ def cut_as_given(sentence: SourceSentence, settings: PhraseSegmentation) -> Sequ
 def cut_tree(tree: str, sentence: SourceSentence, settings: PhraseSegmentation) -> Sequence[int]:
     """The phrase ends of a sentence, by Algorithm 1 on a tree over its words. Raises ValueError like `tree_nodes`."""
     size = phrase_tokens(sentence.length, settings)
-    if settings.parse_unit == "subword":
-        return phrase_ends(append_eos(tree_nodes(tree, sentence.offsets)), size)
-    *ends, _ = phrase_ends(append_eos(tree_nodes(tree, range(sentence.words + 1))), size)
-    return [*(sentence.offsets[end] for end in ends), sentence.length]
+    return phrase_ends(append_eos(tree_nodes(tree, sentence.offsets)), size)
 
 
 def random_tree(words: int, numbers: Random) -> str:

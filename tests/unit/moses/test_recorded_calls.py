@@ -92,7 +92,7 @@ def test_alignment_both_ways_of_pairs_that_have_words(
     files["source"].write_text(f"a b\n\n{long}\na\nc d\n")
     files["target"].write_text(f"A B\nX\n{long}\n{' '.join('bcdefghijk')}\nC D\n")
     outputs = {name: tmp_path / name for name in ("kept_source", "kept_target", "alignment")}
-    settings = AlignWords(symmetrization="intersect", max_words=80)
+    settings = AlignWords(max_words=80)
     align_words(settings=settings, cores=1, source=files["source"], target=files["target"], **outputs)
     # A blank side, 200 words, and 1 word beside 10 are left out; 1 beside 9 would stay.
     assert outputs["kept_source"].read_text() == "a b\nc d\n"
@@ -102,13 +102,13 @@ def test_alignment_both_ways_of_pairs_that_have_words(
     assert [(call["program"], call["argv"]) for call in recorded.calls] == [
         ("bin/fast_align", ["-i", f"{work}/both", "-d", "-o", "-v"]),
         ("bin/fast_align", ["-i", f"{work}/both", "-d", "-o", "-v", "-r"]),
-        ("bin/atools", ["-i", f"{work}/forward", "-j", f"{work}/reverse", "-c", "intersect"]),
+        ("bin/atools", ["-i", f"{work}/forward", "-j", f"{work}/reverse", "-c", "grow-diag-final-and"]),
     ]
 
 
 def test_no_pair_to_align(recorded: RecordedMoses, files: dict[str, Path], tmp_path: Path) -> None:
     files["source"].write_text("\n\n\n")
-    settings = AlignWords(symmetrization="intersect", max_words=80)
+    settings = AlignWords(max_words=80)
     with pytest.raises(DataError, match="no training pair can be aligned"):
         align_words(
             settings=settings, cores=1, source=files["source"], target=files["target"],
@@ -120,7 +120,7 @@ def test_no_pair_to_align(recorded: RecordedMoses, files: dict[str, Path], tmp_p
 def _extract(files: dict[str, Path], folder: Path) -> None:
     (folder / "alignment").write_text("0-0\n\n0-0\n")
     extract_phrase_table(
-        settings=ExtractPhraseTable(phrase_length=7, reordering="mslr-bidirectional-fe"), cores=3,
+        settings=ExtractPhraseTable(), cores=3,
         source=files["source"], target=files["target"], alignment=folder / "alignment",
         phrase_table=folder / "pt.gz", reordering_table=folder / "rt.gz",
     )  # fmt: skip
@@ -132,7 +132,7 @@ def test_phrase_table(recorded: RecordedMoses, files: dict[str, Path], tmp_path:
     work = f"{tmp_path}/pt.gz.work"
     assert call["argv"] == [
         "-root-dir", work, "-corpus", f"{work}/text", "-f", "source", "-e", "target", "-alignment", "symmetrised",
-        "-first-step", "4", "-last-step", "7", "-reordering", "mslr-bidirectional-fe", "-max-phrase-length", "7",
+        "-first-step", "4", "-last-step", "7", "-reordering", "msd-bidirectional-fe", "-max-phrase-length", "7",
         "-temp-dir", work, "-cores", "3", "-sort-parallel", "3", "-sort-buffer-size", "1G",
     ]  # fmt: skip
     assert gzip.decompress((tmp_path / "pt.gz").read_bytes()).count(b"\n") == 3
@@ -167,7 +167,7 @@ def test_tables_that_are_cut_off_are_refused(recorded: RecordedMoses, files: dic
 def test_runs_of_a_tuning_that_reached_the_largest_number(
     recorded: RecordedMoses, files: dict[str, Path], tmp_path: Path
 ) -> None:
-    weights = json.loads(_tune(files, tmp_path, tuner="mira", runs=3, n_best=50).read_text())
+    weights = json.loads(_tune(files, tmp_path, tuner="mira", runs=3).read_text())
     assert weights["runs"] == 3  # mert-moses.pl notes 4
 
 
@@ -175,7 +175,7 @@ def test_runs_of_a_tuning_that_reached_the_largest_number(
     ("tuner", "flags"), [("mira", ["--batch-mira", "--batch-mira-args=-r 7"]), ("mert", ["--mertmertargs=-r 7"])]
 )
 def test_tuning(recorded: RecordedMoses, files: dict[str, Path], tmp_path: Path, tuner: str, flags: list[str]) -> None:
-    weights = json.loads(_tune(files, tmp_path, tuner=tuner, runs=5, n_best=50).read_text())
+    weights = json.loads(_tune(files, tmp_path, tuner=tuner, runs=5).read_text())
     assert (weights["bleu"], weights["run"], weights["runs"]) == (41.25, 2, 4)
     assert weights["weights"]["LM0"] == [0.25]
     assert weights["weights"]["LexicalReordering0"] == [0.3] * 6
@@ -185,7 +185,7 @@ def test_tuning(recorded: RecordedMoses, files: dict[str, Path], tmp_path: Path,
     assert call["argv"] == [
         f"{work}/source", f"{work}/reference", f"{folder}/bin/moses", f"{work}/untuned.ini", "--mertdir",
         f"{folder}/bin", "--rootdir", f"{folder}/scripts", "--working-dir", f"{work}", "--decoder-flags=-threads 2",
-        "--nbest", "50", "--return-best-dev", "--maximum-iterations=5", *flags,
+        "--nbest", "100", "--return-best-dev", "--maximum-iterations=5", *flags,
     ]  # fmt: skip
     assert work.parent == tmp_path / "state"
     assert not work.exists()  # a finished tuning leaves no n-best lists

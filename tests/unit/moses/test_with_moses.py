@@ -25,7 +25,7 @@ import sacremoses
 
 from phrasemt.moses.alignment import align_words
 from phrasemt.moses.casing import normalize_case, restore_case, train_truecaser
-from phrasemt.moses.configuration import moses_ini, untuned_weights, weights_of_ini
+from phrasemt.moses.configuration import REORDERING, moses_ini, untuned_weights, weights_of_ini
 from phrasemt.moses.decoding import translate_with_moses
 from phrasemt.moses.installation import MOSES, run
 from phrasemt.moses.language_model import train_lm
@@ -234,7 +234,7 @@ def _align(
     folder: Path, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]
 ) -> list[set[tuple[int, int]]]:
     align_words(
-        settings=AlignWords(symmetrization="grow-diag-final-and", max_words=80), cores=1,
+        settings=AlignWords(max_words=80), cores=1,
         source=_write(folder / "source", sources), target=_write(folder / "target", targets),
         kept_source=folder / "kept.source", kept_target=folder / "kept.target", alignment=folder / "alignment",
     )  # fmt: skip
@@ -276,8 +276,7 @@ EXTRACT = ("bin/extract", "bin/score", "bin/consolidate", "bin/lexical-reorderin
 
 
 @needs("scripts/training/train-model.perl", *EXTRACT)
-@pytest.mark.parametrize("longest", [3, 7])
-def test_the_phrase_table_has_the_consistent_pairs(tmp_path: Path, longest: int) -> None:
+def test_the_phrase_table_has_the_consistent_pairs(tmp_path: Path) -> None:
     draw = random.Random(5)
     sources, targets, links = _parallel(4, 40)
     # Words without a link, and words with several, make the cases that differ.
@@ -286,13 +285,13 @@ def test_the_phrase_table_has_the_consistent_pairs(tmp_path: Path, longest: int)
     alignment = tmp_path / "alignment"
     alignment.write_text("".join(" ".join(f"{i}-{j}" for i, j in sorted(one)) + "\n" for one in links))
     extract_phrase_table(
-        settings=ExtractPhraseTable(phrase_length=longest, reordering="msd-bidirectional-fe"), cores=1,
+        settings=ExtractPhraseTable(), cores=1,
         source=_write(tmp_path / "source", sources), target=_write(tmp_path / "target", targets), alignment=alignment,
         phrase_table=tmp_path / "pt.gz", reordering_table=tmp_path / "rt.gz",
     )  # fmt: skip
     counts: Counter[tuple[str, str]] = Counter()
     for source, target, one in zip(sources, targets, links, strict=True):
-        counts.update(_consistent_phrases(source, target, one, longest))
+        counts.update(_consistent_phrases(source, target, one, 7))
     found = {}
     for line in gzip.decompress((tmp_path / "pt.gz").read_bytes()).decode().split("\n")[:-1]:
         fields = line.split(" ||| ")
@@ -310,18 +309,17 @@ def test_the_phrase_table_has_the_consistent_pairs(tmp_path: Path, longest: int)
 
 
 @needs("scripts/training/train-model.perl")
-@pytest.mark.parametrize("reordering", ["msd-bidirectional-fe", "mslr-bidirectional-fe"])
-def test_features_and_untuned_weights_are_those_of_train_model(tmp_path: Path, reordering: str) -> None:
+def test_features_and_untuned_weights_are_those_of_train_model(tmp_path: Path) -> None:
     (tmp_path / "lm").touch()
     run(
         "scripts/training/train-model.perl", "-root-dir", tmp_path, "-corpus", tmp_path / "text", "-f", "source", "-e",
-        "target", "-alignment", "any", "-first-step", 9, "-last-step", 9, "-reordering", reordering,
+        "target", "-alignment", "any", "-first-step", 9, "-last-step", 9, "-reordering", REORDERING,
         "-lm", f"0:4:{tmp_path}/lm:8", work=tmp_path,
     )  # fmt: skip
     theirs = (tmp_path / "model/moses.ini").read_text()
-    model = MosesModel.model_validate({"family": "moses", "reordering": reordering})
-    tables = (tmp_path / "model/phrase-table.gz", tmp_path / f"model/reordering-table.wbe-{reordering}.gz")
-    ours = moses_ini(model, Search(), tmp_path / "lm", *tables, untuned_weights(model))
+    model = MosesModel(family="moses")
+    tables = (tmp_path / "model/phrase-table.gz", tmp_path / f"model/reordering-table.wbe-{REORDERING}.gz")
+    ours = moses_ini(model, Search(), tmp_path / "lm", *tables, untuned_weights())
 
     def features(ini: str) -> list[str]:
         return [line for line in ini.split("[feature]")[1].split("[weight]")[0].split("\n") if line and line[0] != "#"]
@@ -345,7 +343,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     _align(folder, sources[40:], targets[40:])
     train_lm(settings=TrainLm(order=3), cores=1, text=folder / "target", language_model=folder / "lm")
     extract_phrase_table(
-        settings=ExtractPhraseTable(phrase_length=7, reordering="msd-bidirectional-fe"), cores=1,
+        settings=ExtractPhraseTable(), cores=1,
         source=folder / "kept.source", target=folder / "kept.target", alignment=folder / "alignment",
         phrase_table=folder / "pt.gz", reordering_table=folder / "rt.gz",
     )  # fmt: skip
@@ -385,7 +383,7 @@ def test_translations_of_any_text(trained: dict[str, Path], tmp_path: Path) -> N
 
 
 def _tuning(folder: Path, runs: int, tuner: str, seed: int) -> tuple[TuneMoses, dict[str, Path]]:
-    tuning = Tuning.model_validate({"tuner": tuner, "runs": runs, "n_best": 20})
+    tuning = Tuning.model_validate({"tuner": tuner, "runs": runs})
     settings = TuneMoses(model=_MODEL, decoding=Search(), tuning=tuning, seed=seed)
     return settings, {"weights": folder / "weights.json", "state": folder / "state"}
 

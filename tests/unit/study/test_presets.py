@@ -52,7 +52,7 @@ XU_MODEL: Values = {
     "init": "xavier",
 }
 BIG_DROPOUT: Values = {"dropout": 0.3, "attn_dropout": 0.3, "act_dropout": 0.3}
-NTOK: Values = {"mode": "ngram", "ntok_div": 6, "ntok_min": 3, "ntok_max": 8, "ntok_round": "ceil"}
+NTOK: Values = {"mode": "ngram", "ntok_div": 6, "ntok_min": 3, "ntok_max": 8}
 PHRASES: Values = {
     "family": "phrase_representation",
     "phrase": {**NTOK, "ntok_scope": "sentence"},
@@ -144,8 +144,6 @@ BISCALE: Values = {
     "ctx_update": "boundary",
     "word_inputs": "p",
     "chunk_query": "v",
-    "w_boundary": 1.0,
-    "w_label": 1.0,
     "search": {"decode_score": "joint", "boundary_decode": "argmax"},
 }
 

@@ -126,10 +126,7 @@ def test_mistakes_are_named_with_their_place(
 
 def test_a_segmentation_is_named_by_what_is_not_default() -> None:
     assert PhraseSegmentation().folder_name == "ngram"
-    assert (
-        PhraseSegmentation(mode="parse", parse_unit="word", ntok_max=4).folder_name
-        == "parse_ntok_max-4_parse_unit-word"
-    )
+    assert PhraseSegmentation(mode="parse", ntok_max=4, ntok_min=2).folder_name == "parse_ntok_min-2_ntok_max-4"
 
 
 def test_systems_share_phrase_columns(raw: Raw) -> None:

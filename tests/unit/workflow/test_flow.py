@@ -223,64 +223,6 @@ def test_raw_texts(flow: Flow, tmp_path: Path) -> None:
     assert flow.whole_text("target")(_wildcards(dataset="cut")) == [str(tmp_path / "my.de")]
 
 
-def test_external_test_sets_stand_beside_the_test_set_that_the_workflow_makes(tmp_path: Path) -> None:
-    study = _study(tmp_path)
-    mine = study["datasets"]["mine"]["splits"]["test"]["b"]
-    registered = [{"corpus": "multi30k", "part": "test_2016_flickr"}]
-    for name in ("generated", "cut"):
-        study["datasets"][name]["external_test_sets"] = {"mine": mine, "flickr": registered}
-    study["datasets"]["generated"]["target_chunks"] = {"origin": "chunker", "chunker": "german"}
-    texts = [{"generated": "generated", "split": "train"}]
-    study["chunkers"] = {"german": {"language": "de", "train": {"train": texts, "test": texts}}}
-    path = tmp_path / "study.yaml"
-    path.write_text(json.dumps(study))
-    flow = Flow(read_study(path))
-    for name in ("generated", "cut"):
-        assert flow.study.datasets[name].split_names == ("train", "dev", "test", "mine", "flickr")
-        raw = flow.raw_texts("target")
-        assert raw(_wildcards(dataset=name, split="test")) == [f"results/mixed/{name}.en-de/raw/test.de"]
-        assert raw(_wildcards(dataset=name, split="mine")) == [str(tmp_path / "more.de")]
-        assert raw(_wildcards(dataset=name, split="flickr")) == ["resources/multi30k/test_2016_flickr.de"]
-    names = {"dataset": "generated", "source": "en", "target": "de"}
-    assert flow.gold_chunks(_wildcards(**names, split="test"))
-    assert not flow.gold_chunks(_wildcards(**names, split="mine"))
-    assert re.fullmatch(flow.wildcards["part"], "test_2016_flickr")
-
-
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ({"external_test_sets": {"dev": [{"corpus": "multi30k", "part": "val"}]}},
-         "datasets.cut: external_test_sets.dev: a data set has a split of this name"),
-        ({"external_test_sets": {"e": []}}, "datasets.cut.external_test_sets.e: found [], expected at least 1 value: "),
-        ({"external_test_sets": {"e": [{"corpus": "multi30k", "part": "vall"}]}},
-         "datasets.cut.external_test_sets.e.0: corpus multi30k"),
-        ({"external_test_sets": {"e": [{"source": "no.en", "target": "study.yaml"}]}},
-         "datasets.cut.external_test_sets.e.0.source: no such file: no.en"),
-    ],
-)  # fmt: skip
-def test_mistakes_of_external_test_sets(tmp_path: Path, change: dict[str, Any], problem: str) -> None:
-    study = _study(tmp_path)
-    study["datasets"]["cut"] |= change
-    path = tmp_path / "study.yaml"
-    path.write_text(json.dumps(study))
-    with pytest.raises(StudyError) as caught:
-        read_study(path)
-    assert caught.value.problems[0].startswith(problem)
-
-
-def test_external_test_sets_have_no_gold_chunks_and_splits_no_external_test_sets(tmp_path: Path) -> None:
-    study = _study(tmp_path)
-    external = {"e": [{"corpus": "multi30k", "part": "val"}]}
-    study["datasets"]["generated"] |= {"external_test_sets": external, "target_chunks": {"origin": "gold"}}
-    with pytest.raises(ValueError, match="origin is 'gold', but external_test_sets have no gold chunks"):
-        Study.model_validate(study)
-    del study["datasets"]["generated"]["target_chunks"]
-    study["datasets"]["mine"]["external_test_sets"] = external
-    with pytest.raises(ValueError, match=r"has no effect with splits; name these test sets in splits\.test"):
-        Study.model_validate(study)
-
-
 def test_a_file_of_each_test_set_of_a_data_set(flow: Flow) -> None:
     translations = flow.of_test_sets(flow.paths.translated_text)
     wildcards = _wildcards(dataset="mine", source="en", target="de", system="base", seed="1")
@@ -359,12 +301,10 @@ def _workflow(path: Path, *, is_main_process: bool = True) -> SimpleNamespace:
     )
 
 
-@pytest.mark.parametrize("folder", ["mirror", "cache"])
-def test_a_folder_of_the_environment_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
-    study, name = tmp_path / "study.yaml", f"PHRASEMT_{folder.upper()}"
-    study.write_text(json.dumps(_study(tmp_path, **{folder: "of/the/study"})))
-    for variable in ("PHRASEMT_MIRROR", "PHRASEMT_CACHE"):
-        monkeypatch.setenv(variable, "of/the/environment")
+def test_a_cache_of_the_environment_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, name = tmp_path / "study.yaml", "PHRASEMT_CACHE"
+    study.write_text(json.dumps(_study(tmp_path, cache="of/the/study")))
+    monkeypatch.setenv(name, "of/the/environment")
     monkeypatch.setenv("PATH", os.environ["PATH"])
     open_study(_workflow(study), {})
     assert os.environ[name] == "of/the/environment"

@@ -47,14 +47,6 @@ def test_phrase_tokens(tokens, lengths):
         assert phrase_tokens(length, PhraseSegmentation()) == tokens
 
 
-def test_floor_differs_on_25_lengths():
-    """The paper does not say how to round; the two readings differ on 25 of the lengths 1..60."""
-    ceil, floor = PhraseSegmentation(), PhraseSegmentation(ntok_round="floor")
-    assert sum(phrase_tokens(length, ceil) != phrase_tokens(length, floor) for length in range(1, 61)) == 25
-    assert phrase_tokens(47, floor) == 7
-    assert phrase_tokens(48, floor) == 8
-
-
 @pytest.mark.parametrize(
     ("length", "ends"),
     [
@@ -192,13 +184,6 @@ def test_parse(split):
     of the sentence.
     """
     assert split.extract([SENTENCE], subwords=[SUBWORDS], trees={SENTENCE: TREE}, mode="parse") == [[3, 5, 8, 11, 13]]
-
-
-def test_parse_in_words(split):
-    """n = 3 words for 13 positions: as the worked example, but that `</s>` joins the full stop."""
-    phrases = split.extract([SENTENCE], subwords=[SUBWORDS], trees={SENTENCE: TREE}, mode="parse", parse_unit="word")
-    # The | quick brown fox | jumped over | the lazy dog | . </s>, and quick and lazy have two subwords.
-    assert phrases == [[1, 5, 7, 11, 13]]
 
 
 def test_right_branching(split):
