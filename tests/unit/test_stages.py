@@ -106,7 +106,6 @@ CHANGES = {
     "parsers.english.train.vectors": (3, {"train_vectors"}),
     "chunkers.german.train.updates": (3, {"train_chunker"}),
     "cache": ("/somewhere", set()),
-    "moses": ("/somewhere", set()),
 }
 
 
