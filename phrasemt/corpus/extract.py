@@ -131,7 +131,7 @@ def sgm_segments(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _lines(side: CorpusSide, path: Path) -> Iterator[str]:
-    """Yield the lines of a side. Raises DataError for damage of any kind and for members that the archive lacks.
+    """Yield the lines of a side. Raises DataError for damage of any kind and for members missing from the archive.
 
     Members of a zip archive come in the order of the registry, those of a tar archive in the order of the archive,
     which is unpacked once.

@@ -79,19 +79,6 @@ class PairsFile(Settings):
         return [self.pairs]
 
 
-class PairsTexts(Settings):
-    """Contrastive pairs as three texts line by line, as in DistilLingEval."""
-
-    source: UserPath = Field(description="sources")
-    right: UserPath = Field(description="right translations")
-    wrong: UserPath = Field(description="the same with one mistake")
-    kind: Name = Field(description="kind of the mistakes")
-
-    @property
-    def files(self) -> list[Path]:
-        return [self.source, self.right, self.wrong]
-
-
 class GeneratedPairs(Settings):
     """English-German pairs of the demonstration grammar: agreement of a verb whose number English hides, by the
     distance to its subject in English words (democorpus/pairs.py). No train or dev set of it has their sentences.
@@ -109,15 +96,12 @@ class GeneratedPairs(Settings):
 def kind_of_pairs(value: Any) -> str:
     """The class of contrastive pairs by their keys, so that mistakes are reported for the class that the user meant."""
     keys = value if isinstance(value, dict) else vars(value) if isinstance(value, Settings) else {}
-    if {"source", "right", "wrong"} & {*keys}:
-        return "texts"
     return "file" if "pairs" in keys else "generated" if "generated" in keys else "registry"
 
 
 ContrastText = Annotated[
     Annotated[RegistryText, Tag("registry")]
     | Annotated[PairsFile, Tag("file")]
-    | Annotated[PairsTexts, Tag("texts")]
     | Annotated[GeneratedPairs, Tag("generated")],
     Discriminator(kind_of_pairs),
 ]

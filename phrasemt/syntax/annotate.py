@@ -1,6 +1,6 @@
 """The stages `parse_sentences` and `tag_sentences`: one job annotates its share of the sentences of a split.
 
-A job takes the buckets with `bucket % jobs == job`. It annotates the sentences that the store lacks, in blocks; each
+A job takes the buckets with `bucket % jobs == job`. It annotates the sentences missing from the store, in blocks; each
 worker process adds a block to the store as soon as the block is done, so a killed job loses only unfinished blocks. The
 job then reads its output from the store in the order of the keys. The output therefore does not depend on the number of
 processes, on earlier jobs, or on the earlier content of the store.
@@ -39,7 +39,7 @@ _SECONDS_BETWEEN_MESSAGES = 30.0
 # Largest share of sentences without a tree where the user gives the trees. With more, the tokens do not fit.
 _WITHOUT_TREE = 0.1
 
-Missing = Mapping[int, NDArray[np.int32]]  # by bucket: positions of the sentences that the store lacks
+Missing = Mapping[int, NDArray[np.int32]]  # by bucket: positions of the sentences missing from the store
 KeyedSentences = list[tuple[bytes, list[str]]]  # keys and sentences
 
 

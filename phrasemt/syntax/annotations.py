@@ -54,7 +54,7 @@ class AnnotationBatch:
         return failed
 
     def positions(self, keys: Keys) -> NDArray[np.intp]:
-        """The position of each key in the batch; -1 for a key that the batch lacks."""
+        """The position of each key in the batch; -1 for a key that is not in the batch."""
         positions = np.searchsorted(self.keys, keys)
         found = self.keys[np.minimum(positions, len(self.keys) - 1)] == keys
         return np.where(found, positions, -1)

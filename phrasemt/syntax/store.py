@@ -75,14 +75,14 @@ class AnnotationStore:
         return [cls(cache, _read_card(card)) for card in cards]
 
     def missing(self, bucket: int, keys: Keys) -> NDArray[np.int32]:
-        """Positions in `keys`, which belong to one bucket, of the sentences that the store lacks."""
+        """Positions in `keys`, which belong to one bucket, of the sentences missing from the store."""
         missing = np.ones(len(keys), dtype=bool)
         for numbers, _, _ in self._locate(bucket, keys):
             missing[numbers] = False
         return np.flatnonzero(missing).astype(np.int32)
 
     def find(self, bucket: int, keys: Keys) -> list[Annotation | None]:
-        """The annotations of sentences of one bucket; None for a sentence that the store lacks."""
+        """The annotations of sentences of one bucket; None for a sentence missing from the store."""
         found: list[Annotation | None] = [None] * len(keys)
         for numbers, batch, positions in self._locate(bucket, keys):
             for number, annotation in zip(numbers.tolist(), batch.annotations(positions), strict=True):

@@ -69,10 +69,7 @@ CHANGES = {
     "title": ("A title", {"make_table", "write_report"}),
     "seeds": ([1, 2], {"make_table", "score_by_length", "write_report"}),
     "datasets.demo.generator": ({"train": 10, "dev": 8, "test": 7}, {"generate_demo"}),
-    "datasets.demo.contrast_sets": (
-        {"pairs": [{"source": "s", "right": "r", "wrong": "w", "kind": "number"}]},
-        {"extract_contrasts"},
-    ),
+    "datasets.demo.contrast_sets": ({"pairs": [{"pairs": "p.tsv", "kind": "number"}]}, {"extract_contrasts"}),
     "datasets.demo.cleaning": ({"max_words": 50}, {"clean_pairs"}),
     "datasets.demo.tokenization": (
         {"aggressive_dash": True},

@@ -130,7 +130,7 @@ def train_parser(
             epoch_size=0,  # all trees
             train_batch_size=30, no_multistage=True, optim="adadelta", hidden_size=settings.hidden, num_lstm_layers=1,
             delta_embedding_dim=50,
-            no_check_valid_states=True,  # dev may have labels that train lacks
+            no_check_valid_states=True,  # dev may have labels that are not in train
             no_checkpoint=True, no_retag=True,
         )  # fmt: skip
         arguments = program.parse_args(options)
