@@ -17,7 +17,7 @@ code = main(["plan", "study.yaml"])
 assert not {"torch", "stanza", "sacrebleu", "matplotlib"} & sys.modules.keys()
 sys.exit(code)
 """
-SYSTEMS, SEEDS, CORPORA, PARSE_JOBS, TEST_SETS = 20, 2, 1, 8, 2
+SYSTEMS, SEEDS, CORPORA, PARSE_JOBS, TEST_SETS = 20, 2, 1, 8, 4
 SIZE = {"systems": SYSTEMS, "seeds": SEEDS, "corpora": CORPORA, "parse_jobs": PARSE_JOBS, "test_sets": TEST_SETS}
 # Jobs that take seconds however much is trained on; all others grow with the training pairs or with the trainings.
 SHORT = {
