@@ -17,6 +17,7 @@ from phrasemt.artefacts import kinds
 from phrasemt.artefacts.artefact import Pattern
 from phrasemt.artefacts.sidecar import SUFFIX, sidecar_path
 from phrasemt.artefacts.training import TrainingState
+from phrasemt.commands._arguments import named_paths
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
 from phrasemt.runs.notes import living
@@ -24,7 +25,6 @@ from phrasemt.runs.text_table import table
 from phrasemt.runs.units import size
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
-from phrasemt.verbs._arguments import named_paths
 from phrasemt.workflow.flow import Flow
 from phrasemt.workflow.paths import LOGS, RESULTS, Paths
 

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from phrasemt.commands._arguments import add_profile, add_study, in_range
 from phrasemt.commands._prices import GPUS, MEASURED, Prices, rate_of, times_the_work
 from phrasemt.errors import PhrasemtError
-from phrasemt.runs.accept import accept
 from phrasemt.runs.costs import ALL, NOTHING, Costs, Recorded, by_rule
-from phrasemt.runs.plan import CHANGES, FOLLOWS, INPUTS, NEWER, TIMES, Job, Plan, plan_of
+from phrasemt.runs.plan import CHANGES, FOLLOWS, INPUTS, NEWER, TIMES, Job, Plan, accept, plan_of
 from phrasemt.runs.text_table import table
 from phrasemt.runs.units import size
 from phrasemt.study.reading import load_study
