@@ -19,7 +19,7 @@ from snakemake.cli import get_argument_parser
 from phrasemt.artefacts.table import Block, Column, Row, Table
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_file
-from phrasemt.report import cells, printing
+from phrasemt.report import blocks, tables
 from phrasemt.scoring.significance import holm
 from phrasemt.scoring.statistics import REFERENCE_LENGTH, SYSTEM_LENGTH
 
@@ -124,7 +124,7 @@ def test_only_german_blocks_have_the_compound_split(study: InventedStudy) -> Non
     ],
 )
 def test_numbers_are_rounded_once(values: list[float], text: str) -> None:
-    assert cells.mean_cell(dict(enumerate(values)), signature="", sources=[]).text == text
+    assert blocks.mean_cell(dict(enumerate(values)), signature="", sources=[]).text == text
 
 
 def test_contrasts_by_distance(study: InventedStudy) -> None:
@@ -212,8 +212,8 @@ def test_markdown_columns_are_aligned(study: InventedStudy) -> None:
 
 
 def test_markdown_counts_wide_characters() -> None:
-    assert printing._width("中文 a") == 6
-    assert printing._width("e\u0301±") == 2
+    assert tables._width("中文 a") == 6
+    assert tables._width("e\u0301±") == 2
 
 
 def test_the_caption_explains_the_marks(study: InventedStudy) -> None:
@@ -269,8 +269,8 @@ def test_a_row_of_the_csv_is_a_line(study: InventedStudy, character: str) -> Non
     """A signature may hold any text of a metric's command."""
     table = table_of(study)
     changed = table.model_copy(update={"blocks": [_with_title(block, f"a{character}b") for block in table.blocks]})
-    lines = list(printing.to_csv(changed))
-    assert len(lines) == len(list(printing.to_csv(table)))
+    lines = list(tables.to_csv(changed))
+    assert len(lines) == len(list(tables.to_csv(table)))
     assert len(list(csv.reader(lines))) == len(lines)
 
 
@@ -279,11 +279,11 @@ def _with_title(block: Block, title: str) -> Block:
 
 
 def test_latex_escapes() -> None:
-    assert printing._latex(r"50% of_a {b} #1 \x ~ ^ $") == (
+    assert tables._latex(r"50% of_a {b} #1 \x ~ ^ $") == (
         r"50\% of\_a \{b\} \#1 \textbackslash{}x \textasciitilde{} \textasciicircum{} \$"
     )
-    assert printing._latex("-0.31‡") == r"$-$0.31$^{\ddagger}$"
-    assert printing._latex("zh-en, 3-4") == "zh-en, 3-4"
+    assert tables._latex("-0.31‡") == r"$-$0.31$^{\ddagger}$"
+    assert tables._latex("zh-en, 3-4") == "zh-en, 3-4"
 
 
 def test_a_missing_cell_is_printed_as_nothing() -> None:
