@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 import yaml
-from reruns_of_keys import Changes
 
 from phrasemt.artefacts import kinds
 from phrasemt.artefacts.training import Evaluation, UpdateReport
@@ -42,62 +41,29 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
 
 
-# Keys of a study
+# Keys of a study (json-schema-for-humans nests a page in itself; a study needs a table for each kind of section)
 
 
 def study() -> Iterator[str]:
     """Every key of a study."""
     schema = Study.model_json_schema()
-    definitions = schema["$defs"]
-    changes = Changes()
-    yield "# Keys of a study"
-    yield ""
-    yield """Written from the classes of `phrasemt/study/`. A key without a default is required. A description names
-the unit where there is one. *Runs again* lists the first stages that a change of the key runs again; all that read
-their outputs follow (`docs/reruns.md`), so a longer list means that it depends on the place or on the values. It was
-found by changing each key in studies with every kind of section."""
+    yield """# Keys of a study
+
+Written from the classes of `phrasemt/study/`. A key without a default is required. A description names the unit where
+there is one. `docs/reruns.md` says what a change runs again."""
     for name, places in _places(schema).items():
-        section = schema if name == "Study" else definitions[name]
-        yield ""
-        yield f"## {name}"
-        yield ""
+        section = schema if name == "Study" else schema["$defs"][name]
+        yield f"\n## {name}\n"
         yield _cell(section.get("description", "").split("\n\n")[0])
-        yield ""
-        yield (
-            "At " + ", ".join(f"`{place}`" for place in places) + "."
-            if name != "Study"
-            else "The top level of the file."
-        )
-        yield ""
-        yield "| key | type | default | allowed | meaning | runs again |"
-        yield "|---|---|---|---|---|---|"
+        yield "\n" + (", ".join(f"`{place}`" for place in places) or "The top level of the file") + ".\n"
+        yield "| key | type | default | allowed | meaning |"
+        yield "|---|---|---|---|---|"
         for key, value in section["properties"].items():
-            default = "" if key in section.get("required", ()) else f"`{_value(value.get('default'))}`"
-            yield (
-                f"| `{key}` | {_type(value)} | {_cell(default) if 'default' in value else default and 'its defaults'} "
-                f"| {_allowed(value)} | {_cell(value.get('description', ''))} "
-                f"| {_runs_again(changes, name, key, value)} |"
-            )
-
-
-def _runs_again(changes: Changes, section: str, key: str, value: Content) -> str:
-    """The stages that run again after a change of a key with this schema, or why there are none."""
-    if below := list(dict.fromkeys(name for name, _ in _sections(value, key))):
-        return "as its keys: " + ", ".join(f"[{name}](#{name.lower()})" for name in below)
-    if "const" in value:
-        return "as the other keys here"  # it chooses the class of the section
-    stages = changes.of_key(section, key, value)
-    if stages is None:
-        return "those that read what it names"
-    return ", ".join(f"`{stage}`" for stage in stages) or "nothing: no stage reads it"
-
-
-def _value(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _name(reference: Content) -> str:
-    return str(reference["$ref"]).rsplit("/", 1)[-1]
+            default = "" if key in section.get("required", ()) else "its defaults"
+            if default and "default" in value:
+                default = _cell(f"`{json.dumps(value['default'], ensure_ascii=False)}`")
+            allowed = ", ".join(_allowed(value))
+            yield f"| `{key}` | {_type(value)} | {default} | {allowed} | {_cell(value.get('description', ''))} |"
 
 
 def _parts(value: Content) -> list[Content]:
@@ -105,12 +71,14 @@ def _parts(value: Content) -> list[Content]:
     return list(value.get("anyOf") or value.get("oneOf") or [value])
 
 
+def _name(reference: Content) -> str:
+    return str(reference["$ref"]).rsplit("/", 1)[-1]
+
+
 def _of_names(value: Content) -> Content:
     """The values of a section whose keys are names; nothing for another value."""
-    for one in value.get("patternProperties", {}).values():
-        return dict(one)
-    further = value.get("additionalProperties")
-    return further if isinstance(further, dict) else {}
+    further = [*value.get("patternProperties", {}).values(), value.get("additionalProperties")]
+    return next((one for one in further if isinstance(one, dict)), {})
 
 
 def _type(value: Content) -> str:
@@ -122,32 +90,16 @@ def _type(value: Content) -> str:
             names.append(f"list of {_type(part.get('items', {}))}")
         elif named := _of_names(part):
             names.append(f"by name: {_type(named)}")
-        elif "anyOf" in part or "oneOf" in part:
-            names.append(_type(part))
         else:
-            names.append(str(part.get("type", "string")))
+            names.append(_type(part) if part is not value and len(_parts(part)) > 1 else part.get("type", "string"))
     return " or ".join(dict.fromkeys(names))
 
 
-def _allowed(value: Content) -> str:
-    found = []
+def _allowed(value: Content) -> Iterator[str]:
     for part in _parts(value):
-        if "enum" in part:
-            found += [f"`{one}`" for one in part["enum"]]
-        if "const" in part:
-            found.append(f"`{part['const']}`")
-        bounds = [
-            f"{sign} {part[name]:,}"
-            for name, sign in (
-                ("minimum", "≥"),
-                ("exclusiveMinimum", "&gt;"),
-                ("maximum", "≤"),
-                ("exclusiveMaximum", "&lt;"),
-            )
-            if name in part
-        ]
-        found += [" and ".join(bounds)] if bounds else []
-    return ", ".join(found)
+        yield from (f"`{one}`" for one in [*part.get("enum", ()), *([part["const"]] if "const" in part else [])])
+        if bounds := [f"{sign} {part[name]:,}" for name, sign in _BOUNDS.items() if name in part]:
+            yield " and ".join(bounds)
 
 
 def _places(schema: Content) -> dict[str, list[str]]:

@@ -2,9 +2,10 @@
 
 Lines and text have the colours of the page: matplotlib draws with placeholder colours, which are then replaced by CSS
 variables (`--series-1` and so on) and `currentColor`. Text remains text, so a reader can search it and a screen reader
-can read it. The name of a line stands at its end; a legend above the axes replaces the names where they are too many or
-too long, and the figure grows by its height.
-`svg_file` makes a file of its own from a drawing.
+can read it. `svg_file` makes a file of its own from a drawing.
+
+Heat maps of attention are not of matplotlib, whose map of 60 x 60 cells takes hundreds of kilobytes: here cells of a
+similar weight are one path. The darkness of a cell is the square root of its weight.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import html
 import io
 import itertools
 import re
-import statistics
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +25,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+from numpy.typing import NDArray
 
 # Placeholder colours, which occur nowhere else in a drawing.
 _SERIES = tuple(f"#0000{number:02x}" for number in range(1, 7))
@@ -56,11 +57,7 @@ _SIZE = (5.2, 3.5)
 _ROUND = (1, 2, 5, 10)  # steps between ticks
 # A line with more points is drawn as means over windows of equal size.
 _MAX_POINTS = 120
-# Names at the ends of lines: at most so many, of at most so many lines of so many characters each.
-_MAX_NAMES, _NAME_LINES, _NAME_WIDTH = 7, 3, 17
-_NAME_SIZE = 8.5  # points
 _LEGEND_WIDTH = 52  # characters of a line of the legend
-_LINE_HEIGHT = 0.042  # of a line of a name, as a share of the height of the axes
 # The colours of files of their own: those of page.css for light pages.
 _COLOURS = {
     "--text": "#1b1d20",
@@ -86,15 +83,6 @@ class Series:
     y: Sequence[float]
     low: Sequence[float] | None = None
     high: Sequence[float] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Band:
-    """A range of values that a figure shades, such as what a paper prints."""
-
-    low: float
-    high: float
-    name: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +117,6 @@ def draw_categories(
     x_label: str,
     y_label: str,
     ordered: bool = True,
-    band: Band | None = None,
 ) -> Drawing:
     """Draw values over categories, with error bars. series: their x are indices into `categories`.
 
@@ -145,18 +132,6 @@ def draw_categories(
         if line.low is not None and line.high is not None:
             axes.vlines(x, line.low, line.high, colors=style["color"], linewidth=1, alpha=0.7)
     _scale_values(axes, [value for line in series for value in (*line.y, *(line.low or ()))])
-    if band is not None:
-        axes.axhspan(band.low, band.high, color=_GRID, alpha=0.6, linewidth=0)
-        axes.annotate(
-            band.name,
-            (0, band.high),
-            xycoords=("axes fraction", "data"),
-            xytext=(3, -3),
-            textcoords="offset points",
-            fontsize=_NAME_SIZE,
-            color=_TEXT,
-            va="top",
-        )
     slant: dict[str, Any] = {} if ordered else {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}
     axes.set_xticks(range(len(categories)), categories, **slant)
     descriptions = []
@@ -166,10 +141,9 @@ def draw_categories(
             for place, (index, value) in enumerate(zip(line.x, line.y, strict=True))
         ]
         descriptions.append(f"{line.group}: {', '.join(points)}")
-    descriptions += [] if band is None else [band.name]
     spoken = f"{y_label} by {x_label}. {'; '.join(descriptions)}."
     numbers = _numbers(x_label, y_label, series, categories)
-    return _finish(figure, axes, name, title, spoken, numbers, names_at_ends=ordered)
+    return _finish(figure, axes, name, title, spoken, numbers)
 
 
 def svg_file(drawing: Drawing) -> str:
@@ -236,76 +210,18 @@ def _thinned(line: Series) -> Series:
     return Series(group=line.group, x=x, y=y)
 
 
-def _finish(
-    figure: Figure, axes: Axes, name: str, title: str, description: str, numbers: str, *, names_at_ends: bool = True
-) -> Drawing:
+def _finish(figure: Figure, axes: Axes, name: str, title: str, description: str, numbers: str) -> Drawing:
     with matplotlib.rc_context(_STYLE):
-        if not (names_at_ends and _name_lines(axes)):
-            _add_legend(figure, axes)
+        handles, labels = axes.get_legend_handles_labels()
+        columns = 2 if max(map(len, labels)) <= _LEGEND_WIDTH // 2 else 1
+        texts = [textwrap.fill(label, _LEGEND_WIDTH) for label in labels]
+        legend = figure.legend(handles, texts, loc="outside upper left", ncols=columns, handlelength=1.6)
+        figure.set_figheight(4 * _SIZE[1])
+        figure.draw_without_rendering()  # measures the legend
+        figure.set_figheight(_SIZE[1] + legend.get_window_extent().height / figure.dpi)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return Drawing(svg=_for_page(buffer.getvalue(), name, f"{title}. {description}", numbers), title=title)
-
-
-def _add_legend(figure: Figure, axes: Axes) -> None:
-    handles, labels = axes.get_legend_handles_labels()
-    columns = 2 if len(labels) > 1 and max(map(len, labels)) <= 28 else 1
-    legend = axes.legend(
-        handles,
-        [textwrap.fill(label, _LEGEND_WIDTH) for label in labels],
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        ncols=columns,
-        borderaxespad=0,
-        handlelength=1.6,
-    )
-    legend.set_in_layout(False)  # to measure it, while the figure has no room for it
-    figure.draw_without_rendering()
-    legend.set_in_layout(True)
-    figure.set_figheight(figure.get_figheight() + legend.get_window_extent().height / figure.dpi)
-
-
-def _name_lines(axes: Axes) -> bool:
-    """Write the name of each group beside the end of its lines, if there is room for all names."""
-    low, high = axes.get_ylim()
-    axes.set_ylim(low, high)
-    ends: dict[str, list[float]] = {}  # by colour and dashes, which all lines of a group have
-    names: dict[str, tuple[str, Any]] = {}
-    for line in axes.get_lines():
-        style = f"{line.get_color()} {line.get_linestyle()}"
-        ends.setdefault(style, []).append((np.asarray(line.get_ydata())[-1].item() - low) / (high - low))
-        if not (label := str(line.get_label())).startswith("_"):
-            names[style] = "\n".join(textwrap.wrap(label, _NAME_WIDTH)), line.get_color()
-    heights = {style: _LINE_HEIGHT * (1 + name.count("\n")) + 0.015 for style, (name, _) in names.items()}
-    wide = any(
-        len(part) > _NAME_WIDTH + 5 or name.count("\n") >= _NAME_LINES
-        for name, _ in names.values()
-        for part in name.split("\n")
-    )
-    if len(names) > _MAX_NAMES or wide or sum(heights.values()) > 1:
-        return False
-    bottom = 0.0
-    places: list[tuple[str, float]] = []
-    for style in sorted(names, key=lambda style: statistics.fmean(ends[style])):
-        middle = max(statistics.fmean(ends[style]), bottom + heights[style] / 2)
-        places.append((style, middle))
-        bottom = middle + heights[style] / 2
-    top = 1.0
-    for style, middle in reversed(places):
-        middle = min(middle, top - heights[style] / 2)
-        name, colour = names[style]
-        axes.text(
-            1.02,
-            middle,
-            name,
-            transform=axes.transAxes,
-            color=colour,
-            fontsize=_NAME_SIZE,
-            va="center",
-            linespacing=1.0,
-        )
-        top = middle - heights[style] / 2
-    return True
 
 
 def _for_page(svg: str, name: str, description: str, numbers: str) -> str:
@@ -321,3 +237,84 @@ def _for_page(svg: str, name: str, description: str, numbers: str) -> str:
         body = body.replace(colour, f"var(--series-{number})")
     body = body.replace(_GRID, "var(--grid)").replace(_TEXT, "currentColor").replace("xlink:href", "href")
     return f"{opening}<metadata>{html.escape(numbers)}</metadata>{body}".strip()
+
+
+_CELL, _FONT = 14, 10
+_CHARACTER = 0.58 * _FONT  # the usual width of a character
+_LEVELS = 12  # shades
+_GAP = 14  # between panels
+_LONGEST = 18  # characters of a name
+_NARROWEST = 380  # a page stretches drawings to the width of a column: cells of all maps have similar sizes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """A part of a heat map. weights_QK: 0 to 1, a row for each query. columns: name of each key."""
+
+    title: str
+    weights_QK: NDArray[np.float32]
+    columns: Sequence[str]
+
+
+def draw_heat_map(*, title: str, rows: Sequence[str], panels: Sequence[Panel], groups: Sequence[int] = ()) -> Drawing:
+    """Draw panels side by side over the same queries.
+
+    rows: name of each query. groups: rows before which a line is drawn, such as the first words of chunks. The
+    description in words names for each query the key with the largest weight in all panels.
+    """
+    left = _width(rows) + 6
+    top = max(_width(panel.columns) for panel in panels) + 22
+    height = top + _CELL * len(rows) + 4
+    parts, x = [], left
+    for panel in panels:
+        parts.append(f'<text x="{x}" y="11" font-weight="600">{_text(panel.title)}</text>')
+        for number, name in enumerate(panel.columns):
+            place = x + _CELL * number + _CELL * 0.72
+            parts.append(f'<text transform="translate({place:.1f} {top - 4:.0f}) rotate(-90)">{_text(name)}</text>')
+        parts += _cells(panel.weights_QK, x, top)
+        width = _CELL * len(panel.columns)
+        parts.append(
+            f'<rect x="{x:.0f}" y="{top:.0f}" width="{width}" height="{_CELL * len(rows)}" fill="none" '
+            'stroke="var(--grid)"/>'
+        )
+        parts += [
+            f'<path d="M{x:.0f} {top + _CELL * row:.0f}h{width}" stroke="currentColor" stroke-width="1"/>'
+            for row in groups
+        ]
+        x += width + _GAP
+    parts += [
+        f'<text x="{left - 4:.0f}" y="{top + _CELL * number + 10.5:.1f}" text-anchor="end">{_text(name)}</text>'
+        for number, name in enumerate(rows)
+    ]
+    description = html.escape(_describe(title, rows, panels))
+    opening = f'<svg viewBox="0 0 {max(x, _NARROWEST):.0f} {height:.0f}" role="img" aria-label="{description}">'
+    svg = f'{opening}<g font-size="{_FONT}" fill="currentColor">{"".join(parts)}</g></svg>'
+    return Drawing(svg=svg, title=title)
+
+
+def _cells(weights_QK: NDArray[np.float32], left: float, top: float) -> list[str]:
+    shades_QK = np.rint(np.sqrt(np.clip(weights_QK, 0, 1)) * _LEVELS).astype(int)
+    paths = []
+    for shade in range(1, _LEVELS + 1):
+        moves = "".join(
+            f"M{left + _CELL * column:.0f} {top + _CELL * row:.0f}h{_CELL}v{_CELL}h-{_CELL}z"
+            for row, column in zip(*np.nonzero(shades_QK == shade), strict=True)
+        )
+        if moves:
+            paths.append(f'<path d="{moves}" fill-opacity="{shade / _LEVELS:.2f}"/>')
+    return paths
+
+
+def _describe(title: str, rows: Sequence[str], panels: Sequence[Panel]) -> str:
+    weights = np.concatenate([panel.weights_QK for panel in panels], axis=1)
+    names = [name for panel in panels for name in panel.columns]
+    found = [f"{row} attends most to {names[int(weights[number].argmax())]}" for number, row in enumerate(rows)]
+    return f"{title}. Heat map. {'; '.join(found)}."
+
+
+def _text(name: str) -> str:
+    return html.escape(name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…")
+
+
+def _width(names: Sequence[str]) -> float:
+    return max((min(len(name), _LONGEST) for name in names), default=0) * _CHARACTER + 6

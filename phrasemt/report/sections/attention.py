@@ -14,9 +14,7 @@ import numpy as np
 
 from phrasemt.artefacts.translations import AttentionAnalysis, AttentionWeights
 from phrasemt.files.attention import AttentionPlace, ForcedSentence, read_forced
-from phrasemt.printed.results import load_papers
-from phrasemt.report.figures import Band, Drawing, Series, draw_categories
-from phrasemt.report.heat_map import Panel, draw_heat_map
+from phrasemt.report.figures import Drawing, Panel, Series, draw_categories, draw_heat_map
 from phrasemt.report.page import Analysis, TextTable
 
 PLACE_NAMES: dict[AttentionPlace, str] = {
@@ -106,19 +104,9 @@ def _without(file: AttentionAnalysis, perplexity: float | None) -> str:
     return f"{perplexity:.3f} ({100 * (perplexity / file.perplexity - 1):+.1f} %)"
 
 
-def printed_mass() -> tuple[float, float]:
-    """The range that the paper prints for the share of attention on n-grams, in percent."""
-    cells = load_papers()["nguyen2020"].tables["text"].rows["phrasal"].cells
-    low, high = cells["mass-low"].value, cells["mass-high"].value
-    assert low is not None
-    assert high is not None
-    return low, high
-
-
 def _masses(files: Sequence[AttentionAnalysis], titles: Mapping[str, str]) -> Analysis:
     seeds = len({file.seed for file in files}) > 1
-    low, high = printed_mass()
-    drawings, tables, verdicts = [], [], []
+    drawings, tables = [], []
     for file in files:
         found = [one for one in file.attentions if len(one.mass) > 1]
         if not found:
@@ -143,8 +131,6 @@ def _masses(files: Sequence[AttentionAnalysis], titles: Mapping[str, str]) -> An
                 for one in of_place.values()
             ]
         mean = round(sum(one.phrase_mass for one in found) / len(found), 1)
-        side = "below" if mean < low else "above" if mean > high else "in"
-        verdicts.append(f"{label}: {mean:.1f} %, {side} the printed range.")
         name = f"mass-{file.system}-{file.seed}-{file.dataset}-{file.test_set}"
         drawings.append(
             draw_categories(
@@ -154,7 +140,6 @@ def _masses(files: Sequence[AttentionAnalysis], titles: Mapping[str, str]) -> An
                 title=f"{label}: {mean:.1f} % on n-grams",
                 x_label="layer",
                 y_label="attention on n-grams, %",
-                band=Band(low=low, high=high, name=f"printed: {low:.0f} to {high:.0f} %"),
             )
         )
         orders = max(len(one.mass) for one in found)
@@ -162,8 +147,7 @@ def _masses(files: Sequence[AttentionAnalysis], titles: Mapping[str, str]) -> An
         tables.append(TextTable(caption="Share of attention by order, percent", headings=headings, rows=rows))
     text = (
         "Share of attention that n-grams of two or more tokens have, mean over the positions of the test set and the "
-        f"heads; bars reach from the head with the smallest share to the one with the largest. The paper prints "
-        f"{low:.0f} to {high:.0f} %, the shaded band. {' '.join(verdicts)}"
+        "heads; bars reach from the head with the smallest share to the one with the largest."
     )
     return Analysis(heading="Attention on n-grams by layer", text=text, drawings=drawings, tables=tables)
 
