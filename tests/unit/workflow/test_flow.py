@@ -281,23 +281,13 @@ def test_folder_of_a_data_set(tmp_path: Path) -> None:
 
 
 def _workflow(path: Path, *, is_main_process: bool = True) -> SimpleNamespace:
-    """Snakemake's, with a Snakefile and rules beside the study."""
-    snakefile, rules = path.parent / "workflow" / "Snakefile", path.parent / "rules"
-    for folder in (snakefile.parent, rules):
-        folder.mkdir(exist_ok=True)
-    for file in (snakefile, rules / "scoring.smk"):
-        file.write_text(file.read_text() if file.exists() else "rule one:\n")
+    """Snakemake's."""
     hooks = {"onsuccess": lambda function: None, "onerror": lambda function: None}
     settings = SimpleNamespace(config={}, configfiles=[path])
     main = SimpleNamespace(is_main_snakefile=lambda: True)
     resources = SimpleNamespace(nodes=None, cores=1)
     return SimpleNamespace(
-        config_settings=settings,
-        resource_settings=resources,
-        modifier=main,
-        is_main_process=is_main_process,
-        main_snakefile=str(snakefile),
-        **hooks,
+        config_settings=settings, resource_settings=resources, modifier=main, is_main_process=is_main_process, **hooks
     )
 
 
