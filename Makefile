@@ -32,7 +32,7 @@ install: .venv/installed  ## install everything into .venv
 demo: .venv/installed  ## run the demo study, up to the table and the report
 	@$(MAKE) --no-print-directory study STUDY=config.yaml
 
-study: .venv/installed  ## run a study: make study STUDY=studies/multi30k.yaml; add PROFILE=slurm on a cluster, OPTIONS=--verbose for all messages
+study: .venv/installed  ## run a study: make study STUDY=studies/multi30k.yaml; add PROFILE=slurm on a cluster
 	@$(BIN)/phrasemt check $(STUDY)
 	@$(BIN)/phrasemt unlock
 	@$(SNAKEMAKE) --configfile $(STUDY) $(OPTIONS)

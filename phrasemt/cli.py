@@ -23,7 +23,7 @@ from phrasemt.commands._arguments import Output, in_range, refuse_inputs
 from phrasemt.errors import PhrasemtError, StoppedError, did_you_mean, lacks_memory, message_of
 from phrasemt.machine.launch import is_first, launched
 from phrasemt.machine.slurm import requeue_this_job
-from phrasemt.runs.notes import QUIET, noted, stage_note
+from phrasemt.runs.notes import noted, run_of_this_process, stage_note
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage
 from phrasemt.workflow.run_stage import start_stage
@@ -113,7 +113,7 @@ def _set_up_logging(log_file: Path | None) -> None:
         log_file.parent.mkdir(parents=True, exist_ok=True)
         if not launched():  # several processes may write to it
             log_file.write_text("", encoding="utf-8")
-        if os.environ.get(QUIET):
+        if run_of_this_process():  # Snakemake shows the log of a failed stage
             handlers.clear()
             with log_file.open("a") as stream:  # for what libraries and the interpreter write
                 os.dup2(stream.fileno(), sys.stderr.fileno())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
 from phrasemt.machine.slurm import cancel, jobs_here
 from phrasemt.runs.notes import RUN, PlannedJob, RunNote, State, beating, commit_of_code, living, new_run, now, study_of
+from phrasemt.runs.status import failures, status_of
 from phrasemt.workflow.paths import LOGS
 
 _GPUS = re.compile(r"\bgpus?(?:-per-node)?[:=](?:[^\W\d]\w*:)?(\d+)")  # gpu:2, gpu:a100:2, --gpus-per-node=4
@@ -79,11 +81,6 @@ def refuse_same_outputs(jobs: Sequence[PlannedJob]) -> None:
             )
 
 
-def asked_to_stop(workflow: Any) -> bool:
-    """Whether SIGTERM has asked Snakemake to stop; it says so after it has named the jobs that the signal ended."""
-    return bool(workflow.scheduler._user_kill)
-
-
 def cancel_jobs_left(workflow: Any) -> None:
     """Cancel the Slurm jobs of a run that has ended, which Snakemake has left in the queue.
 
@@ -136,8 +133,11 @@ class Journal:
         self._heart.enter_context(beating(self._path))
 
     def fail(self) -> None:
+        """Note the end, cancel what Snakemake has left in Slurm's queue, and say why jobs failed."""
         self.end("failed")
         cancel_jobs_left(self.workflow)
+        if self._path is not None:
+            print(*failures(status_of(self._path, now())), sep="\n", file=sys.stderr)
 
     def end(self, state: State) -> None:
         self._heart.close()

@@ -7,7 +7,7 @@ Three kinds of work keep a note, all in one format:
 - a stage, `<log of the stage>.json`.
 - a training, `note.json` beside its `metrics.jsonl`: also its last report of progress.
 
-`phrasemt status`, `phrasemt runs` and the console of a run read notes. The time of a note's file is the last sign of
+`phrasemt status` reads notes. The time of a note's file is the last sign of
 life. A disk that is full, or a folder that cannot be written, ends no stage. Jobs on other nodes write them, so they
 are files and no rows of a database: SQLite, as the library snkmt uses it, is not safe on file systems of clusters.
 """
@@ -33,8 +33,6 @@ from phrasemt.workflow.paths import LOGS
 
 # Names the note of the run that a process belongs to; Snakemake's jobs inherit it, on other machines too.
 RUN = "PHRASEMT_RUN"
-# Set where the console of a run shows what stages note: they write their messages to their logs only.
-QUIET = "PHRASEMT_QUIET"
 # A process of another machine cannot be asked whether it lives; it counts as dead after so long a silence.
 SILENCE = timedelta(minutes=10)
 # Seconds by which the clock of the machine may have been corrected since a process began.

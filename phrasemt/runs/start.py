@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from phrasemt.runs.notes import run_of_this_process
 from phrasemt.runs.notes import study_of as copy_of_study
 from phrasemt.runs.site import outdated_site
 from phrasemt.runs.writers import processes_here
-from phrasemt.study.reading import load_study, study_of
+from phrasemt.study.reading import study_of
 from phrasemt.study.schema import Study
 from phrasemt.workflow.cache import CACHE
 from phrasemt.workflow.check import checked, read_study, warnings_of
@@ -115,39 +114,15 @@ def refuse_absent_gpus(workflow: Any) -> None:
         )
 
 
-@_errors_end_the_run()
-def refuse_unreadable_study(arguments: Sequence[str]) -> None:
-    """End Snakemake, which has these arguments, when it was started with a study that cannot be read.
-
-    Snakemake reads the files of --configfile before the Snakefile, and shows a traceback for a file that is missing, a
-    folder, and YAML that contains itself. So the console calls this first.
-    """
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--configfile", "--configfiles", nargs="+", type=Path, default=[])
-    files = parser.parse_known_args(arguments)[0].configfile
-    _refuse_several(files)
-    for path in files:
-        load_study(path)
-
-
-def _refuse_several(files: Sequence[Path]) -> None:
-    """Snakemake takes all that follows --configfile for its files, targets too."""
-    if len(files) > 1:
-        raise PhrasemtError(
-            "a study is one file, complete in itself",
-            where="--configfile",
-            found=" ".join(map(str, files)),
-            next_step="name files to make in front of --configfile, or put everything into one study (YAML anchors "
-            "help against repetition)",
-        )
-
-
 def _chosen_file(settings: Any) -> Path:
     if settings.config:
         what = "a study cannot be changed on the command line, so that its file says all of it"
         next_step = "copy the study, change the copy, and pass it with --configfile"
         raise PhrasemtError(what, where=f"--config {' '.join(settings.config)}", next_step=next_step)
-    _refuse_several(settings.configfiles)
+    if len(settings.configfiles) > 1:
+        what, next_step = "a study is one file, complete in itself", "put everything into one study (YAML anchors help)"
+        found = " ".join(map(str, settings.configfiles))
+        raise PhrasemtError(what, where="--configfile", found=found, next_step=next_step)
     if not settings.configfiles:
         return DEFAULT_STUDY
     path: Path = settings.configfiles[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -34,7 +34,6 @@ from phrasemt.workflow.paths import Paths
 
 JobState = Literal["done", "running", "waiting", "failed", "blocked"]
 GONE = "process disappeared: killed, or out of memory"
-STOPPED = "stopped on request, before it could say so"
 # Of the jobs that run, and of those that have failed, so many are shown to people; of the latter so many with a log.
 MOST_SHOWN, MOST_LOGS = 20, 5
 _LINES_OF_LOG = 5
@@ -202,6 +201,18 @@ def _seconds_left(run: RunNote, jobs: Sequence[JobStatus], now: datetime) -> tup
         work += seconds * job.planned.threads
         ends.append(seconds + max((ends[other] for other in job.planned.after), default=0.0))
     return max([*ends, work / run.cores if run.cores else 0.0]), unknown
+
+
+def failures(status: Status) -> Iterator[str]:
+    """Yield what stands at the end of a run that failed: each failed job with its error and its log."""
+    failed = status.of_state("failed")
+    for job in failed[:MOST_SHOWN]:
+        assert job.note is not None
+        yield f"failed: {job.title}: {job.note.error or GONE}\n  log: {job.planned.log}"
+    if len(failed) > MOST_SHOWN:
+        yield f"and {len(failed) - MOST_SHOWN:,} more failed"
+    fix = "fix the cause; " if failed else ""
+    yield f"Next: {fix}the same command goes on. `phrasemt status {status.run.study}` shows where the run is."
 
 
 def describe_training(report: TrainingReport) -> str:

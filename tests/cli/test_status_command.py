@@ -19,7 +19,7 @@ from invented_runs import RUN, ago, begun, gone, job, keep_silent, report, stage
 from phrasemt.artefacts.training import Evaluation, EvaluationReport, Metrics, TrainingRecord, UpdateReport
 from phrasemt.cli import main
 from phrasemt.runs.notes import PlannedJob, StageNote, stage_note
-from phrasemt.runs.status import status_of, trainings_of
+from phrasemt.runs.status import failures, status_of, trainings_of
 from phrasemt.runs.units import clock, memory
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -98,6 +98,20 @@ def test_failures_are_shown_the_first_with_the_last_lines_of_their_logs(status: 
     assert "translate_examples 1: process disappeared: killed, or out of memory" in out
     assert "Slurm job 77" in out
     assert all(str(one.log) in out for one in jobs)
+
+
+def test_a_failed_run_ends_with_the_errors_of_its_stages() -> None:
+    jobs = [job("translate_examples", name) for name in ("broken", "killed", "stopped", "waiting")]
+    begun(*jobs, state="failed", ended=ago(seconds=1))
+    stage(jobs[0], state="failed", error="a.txt: no such file. Next: make it")
+    stage(jobs[1], pid=gone())
+    stage(jobs[2], state="stopped", error="stopped by SIGTERM")
+    logs = "logs/demo/translate_examples"
+    assert list(failures(status_of(RUN, datetime.now(UTC)))) == [
+        f"failed: translate_examples broken: a.txt: no such file. Next: make it\n  log: {logs}/broken.log",
+        f"failed: translate_examples killed: process disappeared: killed, or out of memory\n  log: {logs}/killed.log",
+        "Next: fix the cause; the same command goes on. `phrasemt status demo` shows where the run is.",
+    ]
 
 
 def test_what_stopped_on_request_waits(status: Status) -> None:

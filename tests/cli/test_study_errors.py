@@ -415,19 +415,14 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize(("name", "problem"), UNREADABLE.items(), ids=UNREADABLE)
-def test_a_study_that_snakemake_cannot_read_shows_no_traceback(
-    snakemake: Snakemake, tmp_path: Path, name: str, problem: str
-) -> None:
-    """Snakemake reads the file before the Snakefile; the console reads it first, with and without a profile."""
+def test_a_file_that_cannot_be_read(check: Check, tmp_path: Path, name: str, problem: str) -> None:
+    """`make study` checks it first, because Snakemake reads it before the Snakefile and shows a traceback."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "itself.yaml").write_text("a: &a\n  b: *a\n")
     (tmp_path / "nul.yaml").write_text("a: \0\n")
     (tmp_path / "number.yaml").write_text("a: " + "9" * 5000)
     (tmp_path / "empty.yaml").write_text("")
-    done = snakemake("--configfile", name)
-    assert done.stderr.endswith(f"phrasemt: error: {name}: 1 mistake in the study\n  - {problem}\n")
-    assert "Traceback" not in done.stderr
-    assert done.returncode == 2
+    assert check(name=name) == ("", f"phrasemt check: error: {name}: 1 mistake in the study\n  - {problem}\n", 2)
 
 
 def test_without_a_study_the_workflow_says_which_file_it_looked_for(snakemake: Snakemake) -> None:
@@ -454,13 +449,6 @@ def test_two_studies_are_refused(snakemake: Snakemake, tmp_path: Path) -> None:
         (tmp_path / name).write_text(RIGHT, encoding="utf-8")
     done = snakemake("--configfile", "a.yaml", "b.yaml")
     assert "phrasemt: error: --configfile: a study is one file, complete in itself (found " in done.stderr
-    assert done.returncode == 2
-
-
-def test_a_file_to_make_behind_the_study_is_told_where_it_belongs(snakemake: Snakemake, tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(RIGHT, encoding="utf-8")
-    done = snakemake("--configfile", "a.yaml", "results/small/table.md")
-    assert "(found a.yaml results/small/table.md). Next: name files to make in front of --configfile" in done.stderr
     assert done.returncode == 2
 
 

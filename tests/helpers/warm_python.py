@@ -39,7 +39,7 @@ with socket.socket(socket.AF_UNIX) as server:
 sys.exit(exit_code[0] if exit_code else "the process of this command ended without an exit code")
 """
 _REPOSITORY = Path(__file__).parents[2]
-_OURS = ("phrasemt", "democorpus", "snakemake_logger_plugin_phrasemt")
+_OURS = ("phrasemt", "democorpus")
 
 
 class WarmPython(NamedTuple):

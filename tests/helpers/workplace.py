@@ -90,7 +90,7 @@ _OTHER_STAGES = {
     "translate_with_moses",
 }
 STAGES_OF_STUDY = sorted(STAGES.keys() - _OTHER_STAGES)
-PARTS = ("phrasemt", "democorpus", "snakemake_logger_plugin_phrasemt", "workflow", "rules", "profiles", "envs", "slurm")
+PARTS = ("phrasemt", "democorpus", "workflow", "rules", "profiles", "envs", "slurm")
 
 
 @dataclass(frozen=True)
