@@ -14,7 +14,6 @@ rule fetch_corpus:
         paths.benchmark("fetch_corpus")
     conda:
         "../envs/text.yaml"
-    threads: 1
     params:
         **flow.params("fetch_corpus"),
     message:
@@ -25,7 +24,7 @@ rule fetch_corpus:
 
 rule extract_text:
     input:
-        files=flow.original_files,
+        files=flow.files("original files"),
     output:
         text=paths.registered_text,
     log:
@@ -34,7 +33,6 @@ rule extract_text:
         paths.benchmark("extract_text")
     conda:
         "../envs/text.yaml"
-    threads: 1
     params:
         **flow.params("extract_text"),
     message:
@@ -45,8 +43,8 @@ rule extract_text:
 
 rule partition_corpus:
     input:
-        source=flow.whole_text("source"),
-        target=flow.whole_text("target"),
+        source=flow.files("whole texts", "source"),
+        target=flow.files("whole texts", "target"),
     output:
         train_source=paths.raw_text.at(split="train", language="{source}"),
         train_target=paths.raw_text.at(split="train", language="{target}"),
@@ -62,7 +60,6 @@ rule partition_corpus:
         dataset=flow.only(flow.partitioned),
     conda:
         "../envs/text.yaml"
-    threads: 1
     params:
         **flow.params("partition_corpus"),
     message:
@@ -89,7 +86,6 @@ rule generate_demo:
         split="train|dev|test",
     conda:
         "../envs/text.yaml"
-    threads: 1
     params:
         **flow.params("generate_demo"),
     message:
@@ -100,7 +96,7 @@ rule generate_demo:
 
 rule extract_contrasts:
     input:
-        files=flow.contrast_files,
+        files=flow.files("contrastive pairs"),
     output:
         source=paths.raw_text.at(language="{source}"),
         target=paths.raw_text.at(language="{target}"),
@@ -113,7 +109,6 @@ rule extract_contrasts:
         split=flow.only(flow.contrast_sets),
     conda:
         "../envs/text.yaml"
-    threads: 1
     params:
         **flow.params("extract_contrasts"),
     message:
@@ -124,8 +119,8 @@ rule extract_contrasts:
 
 rule clean_pairs:
     input:
-        raw_source=flow.raw_texts("source"),
-        raw_target=flow.raw_texts("target"),
+        raw_source=flow.files("raw texts", "source"),
+        raw_target=flow.files("raw texts", "target"),
     output:
         source=paths.clean_text.at(language="{source}"),
         target=paths.clean_text.at(language="{target}"),
@@ -137,7 +132,6 @@ rule clean_pairs:
         paths.benchmark("clean_pairs")
     conda:
         "../envs/text.yaml"
-    threads: 1
     params:
         **flow.params("clean_pairs"),
     message:

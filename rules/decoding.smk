@@ -7,7 +7,7 @@ rule translate_examples:
         examples=paths.examples,
         source_vocabulary=paths.vocabulary.at(language="{source}"),
         target_vocabulary=paths.vocabulary.at(language="{target}"),
-        phrases=flow.phrases(),
+        phrases=flow.of(paths.phrase_columns, "phrases"),
     output:
         translations=paths.translations,
         tokens=paths.translated_tokens,
@@ -31,7 +31,7 @@ rule translate_examples:
 
 rule import_translations:
     input:
-        translations=flow.outside_translations,
+        translations=flow.files("translations"),
         reference=paths.clean_text.at(language="{target}"),
     output:
         tokens=paths.translated_tokens,
@@ -44,7 +44,6 @@ rule import_translations:
         system=flow.only(flow.outside),
     conda:
         "../envs/text.yaml"
-    threads: 1
     params:
         **flow.params("import_translations"),
     message:
@@ -57,12 +56,12 @@ rule score_contrasts:
     input:
         weights=paths.weights,
         contrasts=paths.contrasts,
-        codes=flow.of_subwords(paths.codes),
-        source_counts=flow.of_subwords(paths.subword_counts.at(language="{source}")),
-        target_counts=flow.of_subwords(paths.subword_counts.at(language="{target}")),
+        codes=flow.of(paths.codes, "subwords"),
+        source_counts=flow.of(paths.subword_counts.at(language="{source}"), "subwords"),
+        target_counts=flow.of(paths.subword_counts.at(language="{target}"), "subwords"),
         source_vocabulary=paths.vocabulary.at(language="{source}"),
         target_vocabulary=paths.vocabulary.at(language="{target}"),
-        phrases=flow.phrases(),
+        phrases=flow.of(paths.phrase_columns, "phrases"),
     output:
         accuracy=paths.contrast_accuracy,
     log:
@@ -83,8 +82,8 @@ rule score_contrasts:
 rule score_perplexity:
     input:
         weights=paths.weights,
-        examples=flow.of_test_sets(paths.examples),
-        text=flow.of_test_sets(flow.text_of_models("target")),
+        examples=flow.of(paths.examples, "test sets"),
+        text=flow.of(flow.text_of_models("target"), "test sets"),
         source_vocabulary=paths.vocabulary.at(language="{source}"),
         target_vocabulary=paths.vocabulary.at(language="{target}"),
     output:
@@ -107,10 +106,10 @@ rule score_perplexity:
 rule score_chunks:
     input:
         weights=paths.weights,
-        examples=flow.of_test_sets(paths.examples),
+        examples=flow.of(paths.examples, "test sets"),
         source_vocabulary=paths.vocabulary.at(language="{source}"),
         target_vocabulary=paths.vocabulary.at(language="{target}"),
-        chunks=flow.of_test_sets(paths.chunk_columns),
+        chunks=flow.of(paths.chunk_columns, "test sets"),
     output:
         scores=paths.chunk_accuracies,
     log:
@@ -134,8 +133,8 @@ rule analyse_attention:
         examples=paths.examples,
         source_vocabulary=paths.vocabulary.at(language="{source}"),
         target_vocabulary=paths.vocabulary.at(language="{target}"),
-        phrases=flow.phrases(),
-        chunks=flow.chunks(),
+        phrases=flow.of(paths.phrase_columns, "phrases"),
+        chunks=flow.of(paths.chunk_columns, "chunks"),
     output:
         attention=paths.attention_weights,
         analysis=paths.attention_analysis,

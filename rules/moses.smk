@@ -13,7 +13,6 @@ rule train_truecaser:
         paths.benchmark("train_truecaser")
     conda:
         "../envs/text.yaml"
-    threads: 1
     params:
         **flow.params("train_truecaser"),
     message:
@@ -25,7 +24,7 @@ rule train_truecaser:
 rule normalize_case:
     input:
         tokens=paths.tokens,
-        truecaser=flow.truecaser,
+        truecaser=flow.of(paths.truecaser, "true case"),
     output:
         text=paths.moses_text,
     log:
@@ -34,7 +33,6 @@ rule normalize_case:
         paths.benchmark("normalize_case")
     conda:
         "../envs/text.yaml"
-    threads: 1
     params:
         **flow.params("normalize_case"),
     message:
@@ -54,7 +52,6 @@ rule train_lm:
         paths.benchmark("train_lm")
     conda:
         "../envs/text.yaml"
-    threads: 1
     params:
         **flow.params("train_lm"),
     message:
@@ -77,7 +74,6 @@ rule align_words:
         paths.benchmark("align_words")
     conda:
         "../envs/text.yaml"
-    threads: 1
     params:
         **flow.params("align_words"),
     message:
@@ -100,7 +96,6 @@ rule extract_phrase_table:
         paths.benchmark("extract_phrase_table")
     conda:
         "../envs/text.yaml"
-    threads: 1
     params:
         **flow.params("extract_phrase_table"),
     message:
@@ -111,15 +106,11 @@ rule extract_phrase_table:
 
 rule tune_moses:
     input:
-        language_model=flow.of_phrase_model(paths.language_model),
-        phrase_table=flow.of_phrase_model(paths.phrase_table),
-        reordering_table=flow.of_phrase_model(paths.reordering_table),
-        source=flow.of_phrase_model(
-            paths.moses_text.at(split="dev", language="{source}")
-        ),
-        reference=flow.of_phrase_model(
-            paths.moses_text.at(split="dev", language="{target}")
-        ),
+        language_model=flow.of(paths.language_model, "phrase model"),
+        phrase_table=flow.of(paths.phrase_table, "phrase model"),
+        reordering_table=flow.of(paths.reordering_table, "phrase model"),
+        source=flow.of(paths.moses_text.at(split="dev", language="{source}"), "phrase model"),
+        reference=flow.of(paths.moses_text.at(split="dev", language="{target}"), "phrase model"),
     output:
         weights=paths.tuned_weights,
     log:
@@ -128,7 +119,6 @@ rule tune_moses:
         paths.benchmark("tune_moses")
     conda:
         "../envs/text.yaml"
-    threads: 1
     params:
         **flow.params("tune_moses"),
         state=paths.tuning_state,
@@ -140,11 +130,11 @@ rule tune_moses:
 
 rule translate_with_moses:
     input:
-        weights=flow.tuned_weights,
-        language_model=flow.of_phrase_model(paths.language_model),
-        phrase_table=flow.of_phrase_model(paths.phrase_table),
-        reordering_table=flow.of_phrase_model(paths.reordering_table),
-        source=flow.of_phrase_model(paths.moses_text.at(language="{source}")),
+        weights=flow.of(paths.tuned_weights, "tuned weights"),
+        language_model=flow.of(paths.language_model, "phrase model"),
+        phrase_table=flow.of(paths.phrase_table, "phrase model"),
+        reordering_table=flow.of(paths.reordering_table, "phrase model"),
+        source=flow.of(paths.moses_text.at(language="{source}"), "phrase model"),
     output:
         tokens=paths.translated_tokens,
         text=paths.translated_text,
@@ -156,7 +146,6 @@ rule translate_with_moses:
         system=flow.only(flow.phrase_based),
     conda:
         "../envs/text.yaml"
-    threads: 1
     params:
         **flow.params("translate_with_moses"),
     message:

@@ -4,10 +4,10 @@
 
 rule score_system:
     input:
-        tokens=flow.of_test_sets(paths.translated_tokens),
-        text=flow.of_test_sets(paths.translated_text),
-        reference_tokens=flow.of_references(paths.tokens.at(language="{target}")),
-        reference=flow.of_references(paths.clean_text.at(language="{target}")),
+        tokens=flow.of(paths.translated_tokens, "test sets"),
+        text=flow.of(paths.translated_text, "test sets"),
+        reference_tokens=flow.of(paths.tokens.at(language="{target}"), "references"),
+        reference=flow.of(paths.clean_text.at(language="{target}"), "references"),
     output:
         scores=paths.system_scores,
     log:
@@ -16,7 +16,6 @@ rule score_system:
         paths.benchmark("score_system")
     conda:
         "../envs/score.yaml"
-    threads: 1
     params:
         **flow.params("score_system"),
     message:
@@ -27,10 +26,10 @@ rule score_system:
 
 rule score_metric:
     input:
-        text=flow.of_test_sets(paths.translated_text),
-        reference=flow.of_references(paths.clean_text.at(language="{target}")),
-        source=flow.of_test_sets(paths.clean_text.at(language="{source}")),
-        files=flow.metric_files,
+        text=flow.of(paths.translated_text, "test sets"),
+        reference=flow.of(paths.clean_text.at(language="{target}"), "references"),
+        source=flow.of(paths.clean_text.at(language="{source}"), "test sets"),
+        files=flow.files("metric"),
     output:
         scores=paths.metric_scores,
     log:
@@ -50,8 +49,8 @@ rule score_metric:
 
 rule score_by_length:
     input:
-        scores=flow.of_seeds(paths.system_scores),
-        source_tokens=flow.of_test_sets(paths.tokens.at(language="{source}")),
+        scores=flow.of(paths.system_scores, "seeds"),
+        source_tokens=flow.of(paths.tokens.at(language="{source}"), "test sets"),
     output:
         lengths=paths.length_scores,
     log:
@@ -60,7 +59,6 @@ rule score_by_length:
         paths.benchmark("score_by_length")
     conda:
         "../envs/score.yaml"
-    threads: 1
     params:
         **flow.params("score_by_length"),
     message:
@@ -71,12 +69,12 @@ rule score_by_length:
 
 rule compare_systems:
     input:
-        baseline=flow.of_seeds_of_baseline(paths.system_scores),
-        system=flow.of_seeds(paths.system_scores),
-        repeated=flow.of_repeated(paths.system_scores),
-        baseline_metrics=flow.of_metrics(flow.of_seeds_of_baseline),
-        system_metrics=flow.of_metrics(flow.of_seeds),
-        repeated_metrics=flow.of_metrics(flow.of_repeated),
+        baseline=flow.of(paths.system_scores, "seeds of the baseline"),
+        system=flow.of(paths.system_scores, "seeds"),
+        repeated=flow.of(paths.system_scores, "repeated seeds"),
+        baseline_metrics=flow.of(paths.metric_scores, "metrics", "seeds of the baseline"),
+        system_metrics=flow.of(paths.metric_scores, "metrics", "seeds"),
+        repeated_metrics=flow.of(paths.metric_scores, "metrics", "repeated seeds"),
     output:
         comparison=paths.comparison,
     log:
@@ -85,7 +83,6 @@ rule compare_systems:
         paths.benchmark("compare_systems")
     conda:
         "../envs/score.yaml"
-    threads: 1
     params:
         **flow.params("compare_systems"),
     message:

@@ -26,7 +26,7 @@ rule learn_subwords:
     input:
         source=paths.tokens.at(split="train", language="{source}"),
         target=paths.tokens.at(split="train", language="{target}"),
-        given=flow.reused("codes", "source_counts", "target_counts"),
+        given=flow.files("exported model", "codes", "source_counts", "target_counts"),
     output:
         codes=paths.codes,
         source_counts=paths.subword_counts.at(language="{source}"),
@@ -70,9 +70,9 @@ rule apply_subwords:
 
 rule build_vocabulary:
     input:
-        source=flow.model_text("source", "train"),
-        target=flow.model_text("target", "train"),
-        given=flow.reused("source_vocabulary", "target_vocabulary"),
+        source=flow.of(flow.text_of_models("source"), split="train"),
+        target=flow.of(flow.text_of_models("target"), split="train"),
+        given=flow.files("exported model", "source_vocabulary", "target_vocabulary"),
     output:
         source_vocabulary=paths.vocabulary.at(language="{source}"),
         target_vocabulary=paths.vocabulary.at(language="{target}"),
@@ -82,7 +82,6 @@ rule build_vocabulary:
         paths.benchmark("build_vocabulary")
     conda:
         "../envs/text.yaml"
-    threads: 1
     params:
         **flow.params("build_vocabulary"),
     message:
@@ -94,8 +93,8 @@ rule build_vocabulary:
 rule pack_examples:
     input:
         rows=paths.rows,
-        source=flow.model_text("source"),
-        target=flow.model_text("target"),
+        source=flow.of(flow.text_of_models("source")),
+        target=flow.of(flow.text_of_models("target")),
         source_vocabulary=paths.vocabulary.at(language="{source}"),
         target_vocabulary=paths.vocabulary.at(language="{target}"),
     output:
@@ -106,7 +105,6 @@ rule pack_examples:
         paths.benchmark("pack_examples")
     conda:
         "../envs/torch.yaml"
-    threads: 1
     params:
         **flow.params("pack_examples"),
     message:
@@ -119,11 +117,11 @@ rule compare_splits:
     input:
         train_source=paths.clean_text.at(split="train", language="{source}"),
         train_target=paths.clean_text.at(split="train", language="{target}"),
-        sources=flow.of_held_out(paths.clean_text.at(language="{source}")),
-        targets=flow.of_held_out(paths.clean_text.at(language="{target}")),
-        references=flow.of_further_references(paths.clean_text.at(language="{target}")),
-        source_subwords=flow.of_held_out(flow.text_of_models("source")),
-        target_subwords=flow.of_held_out(flow.text_of_models("target")),
+        sources=flow.of(paths.clean_text.at(language="{source}"), "dev and test sets"),
+        targets=flow.of(paths.clean_text.at(language="{target}"), "dev and test sets"),
+        references=flow.of(paths.clean_text.at(language="{target}"), "further references"),
+        source_subwords=flow.of(flow.text_of_models("source"), "dev and test sets"),
+        target_subwords=flow.of(flow.text_of_models("target"), "dev and test sets"),
     output:
         counts=paths.compared_splits,
     log:
@@ -133,7 +131,6 @@ rule compare_splits:
     priority: flow.priority
     conda:
         "../envs/text.yaml"
-    threads: 1
     params:
         **flow.params("compare_splits"),
     message:

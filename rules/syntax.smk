@@ -19,7 +19,6 @@ rule fetch_stanza_file:
         paths.benchmark("fetch_stanza_file")
     conda:
         "../envs/syntax.yaml"
-    threads: 1
     params:
         **flow.params("fetch_stanza_file"),
     message:
@@ -30,12 +29,12 @@ rule fetch_stanza_file:
 
 rule describe_annotator:
     input:
-        constituency=flow.model_files("constituency"),
-        chunker=flow.model_files("chunker"),
-        tagger=flow.model_files("tagger"),
-        vectors=flow.model_files("vectors"),
-        forward_charlm=flow.model_files("forward_charlm"),
-        backward_charlm=flow.model_files("backward_charlm"),
+        constituency=flow.files("model files", "constituency"),
+        chunker=flow.files("model files", "chunker"),
+        tagger=flow.files("model files", "tagger"),
+        vectors=flow.files("model files", "vectors"),
+        forward_charlm=flow.files("model files", "forward_charlm"),
+        backward_charlm=flow.files("model files", "backward_charlm"),
     output:
         annotator=paths.card,
     log:
@@ -46,7 +45,6 @@ rule describe_annotator:
         annotator=flow.only(flow.ready_annotators),
     conda:
         "../envs/syntax.yaml"
-    threads: 1
     params:
         **flow.params("describe_annotator"),
     message:
@@ -57,9 +55,9 @@ rule describe_annotator:
 
 rule train_vectors:
     input:
-        texts=flow.training_texts("text"),
-        trees=flow.training_texts("train", kind="trees"),
-        chunks=flow.training_texts("train", kind="chunks"),
+        texts=flow.files("training texts", "text"),
+        trees=flow.files("training texts", "train", "trees"),
+        chunks=flow.files("training texts", "train", "chunks"),
     output:
         vectors=paths.vectors,
     log:
@@ -71,7 +69,6 @@ rule train_vectors:
     priority: flow.priority
     conda:
         "../envs/syntax.yaml"
-    threads: 1
     params:
         **flow.params("train_vectors"),
     message:
@@ -82,9 +79,9 @@ rule train_vectors:
 
 rule train_tagger:
     input:
-        train=flow.training_texts("train"),
-        dev=flow.training_texts("dev"),
-        test=flow.training_texts("test"),
+        train=flow.files("training texts", "train"),
+        dev=flow.files("training texts", "dev"),
+        test=flow.files("training texts", "test"),
         vectors=paths.vectors,
     output:
         tagger=paths.tagger,
@@ -98,7 +95,6 @@ rule train_tagger:
     priority: flow.priority
     conda:
         "../envs/syntax.yaml"
-    threads: 1
     params:
         **flow.params("train_tagger"),
     message:
@@ -109,9 +105,9 @@ rule train_tagger:
 
 rule train_parser:
     input:
-        train=flow.training_texts("train"),
-        dev=flow.training_texts("dev"),
-        test=flow.training_texts("test"),
+        train=flow.files("training texts", "train"),
+        dev=flow.files("training texts", "dev"),
+        test=flow.files("training texts", "test"),
         vectors=paths.vectors,
         tagger=paths.tagger,
         tagger_scores=paths.tagger_scores,
@@ -127,7 +123,6 @@ rule train_parser:
     priority: flow.priority
     conda:
         "../envs/syntax.yaml"
-    threads: 1
     params:
         **flow.params("train_parser"),
     message:
@@ -138,9 +133,9 @@ rule train_parser:
 
 rule train_chunker:
     input:
-        train=flow.training_texts("train"),
-        dev=flow.training_texts("dev"),
-        test=flow.training_texts("test"),
+        train=flow.files("training texts", "train"),
+        dev=flow.files("training texts", "dev"),
+        test=flow.files("training texts", "test"),
         vectors=paths.vectors,
     output:
         chunker=paths.chunker,
@@ -154,7 +149,6 @@ rule train_chunker:
     priority: flow.priority
     conda:
         "../envs/syntax.yaml"
-    threads: 1
     params:
         **flow.params("train_chunker"),
     message:
@@ -165,7 +159,7 @@ rule train_chunker:
 
 rule collect_trees:
     input:
-        files=flow.given_trees,
+        files=flow.files("given trees"),
     output:
         trees=paths.given_trees,
         annotator=paths.card,
@@ -178,7 +172,6 @@ rule collect_trees:
     priority: flow.priority
     conda:
         "../envs/syntax.yaml"
-    threads: 1
     params:
         **flow.params("collect_trees"),
     message:
@@ -199,7 +192,6 @@ rule collect_sentences:
     priority: flow.priority
     conda:
         "../envs/text.yaml"
-    threads: 1
     params:
         **flow.params("collect_sentences"),
     message:
@@ -210,7 +202,7 @@ rule collect_sentences:
 
 rule parse_sentences:
     input:
-        sentences=flow.sentences,
+        sentences=flow.of(paths.collected_sentences, "annotator"),
         annotator=paths.card,
     output:
         annotations=paths.parses,
@@ -235,7 +227,7 @@ rule parse_sentences:
 
 rule tag_sentences:
     input:
-        sentences=flow.sentences,
+        sentences=flow.of(paths.collected_sentences, "annotator"),
         annotator=paths.card,
     output:
         annotations=paths.tags,
@@ -262,10 +254,10 @@ rule extract_phrases:
     input:
         rows=paths.rows,
         tokens=paths.tokens.at(language="{source}"),
-        subwords=flow.model_text("source"),
-        parses=flow.parses_for_phrases,
-        given=flow.given_phrases,
-        dropped=flow.dropped_of_given_phrases,
+        subwords=flow.of(flow.text_of_models("source")),
+        parses=flow.of(paths.parses, "parses for phrases"),
+        given=flow.files("given phrases"),
+        dropped=flow.of(paths.dropped_pairs, "given phrases"),
     output:
         phrases=paths.phrase_columns,
     log:
@@ -288,8 +280,8 @@ rule measure_phrases:
     input:
         phrases=paths.phrase_columns,
         tokens=paths.tokens.at(language="{source}"),
-        subwords=flow.model_text("source"),
-        parses=flow.source_parses,
+        subwords=flow.of(flow.text_of_models("source")),
+        parses=flow.of(paths.parses, "source parses"),
     output:
         statistics=paths.phrase_statistics,
     log:
@@ -298,7 +290,6 @@ rule measure_phrases:
         paths.benchmark("measure_phrases")
     conda:
         "../envs/text.yaml"
-    threads: 1
     params:
         **flow.params("measure_phrases"),
     message:
@@ -311,10 +302,10 @@ rule extract_chunks:
     input:
         rows=paths.rows,
         tokens=paths.tokens.at(language="{target}"),
-        subwords=flow.model_text("target"),
-        gold=flow.gold_chunks,
-        tags=flow.target_tags,
-        parses=flow.target_parses,
+        subwords=flow.of(flow.text_of_models("target")),
+        gold=flow.of(paths.raw_chunks.at(language="{target}"), "generated chunks"),
+        tags=flow.of(paths.tags, "target tags"),
+        parses=flow.of(paths.parses, "target parses"),
     output:
         chunks=paths.chunk_columns,
         statistics=paths.chunk_statistics,
@@ -327,7 +318,6 @@ rule extract_chunks:
     priority: flow.priority
     conda:
         "../envs/text.yaml"
-    threads: 1
     params:
         **flow.params("extract_chunks"),
     message:

@@ -10,11 +10,11 @@ rule train_model:
         dev_reference=paths.tokens.at(split="dev", language="{target}"),
         source_vocabulary=paths.vocabulary.at(language="{source}"),
         target_vocabulary=paths.vocabulary.at(language="{target}"),
-        train_phrases=flow.phrases("train"),
-        dev_phrases=flow.phrases("dev"),
-        train_chunks=flow.chunks("train"),
-        dev_chunks=flow.chunks("dev"),
-        initial_weights=flow.initial_weights,
+        train_phrases=flow.of(paths.phrase_columns, "phrases", split="train"),
+        dev_phrases=flow.of(paths.phrase_columns, "phrases", split="dev"),
+        train_chunks=flow.of(paths.chunk_columns, "chunks", split="train"),
+        dev_chunks=flow.of(paths.chunk_columns, "chunks", split="dev"),
+        initial_weights=flow.files("initial weights"),
     output:
         record=paths.training_record,
     log:
@@ -45,8 +45,8 @@ rule average_checkpoints:
         dev_reference=paths.tokens.at(split="dev", language="{target}"),
         source_vocabulary=paths.vocabulary.at(language="{source}"),
         target_vocabulary=paths.vocabulary.at(language="{target}"),
-        dev_phrases=flow.phrases("dev"),
-        dev_chunks=flow.chunks("dev"),
+        dev_phrases=flow.of(paths.phrase_columns, "phrases", split="dev"),
+        dev_chunks=flow.of(paths.chunk_columns, "chunks", split="dev"),
     output:
         weights=paths.weights,
         scores=paths.average_scores,

@@ -13,7 +13,7 @@ from phrasemt.errors import StudyError
 from phrasemt.files.source_file import MIRROR
 from phrasemt.study.schema import Study
 from phrasemt.workflow.check import precision_of_old_gpus, read_study, warnings_of
-from phrasemt.workflow.flow import is_at_hand
+from phrasemt.workflow.inputs import is_at_hand
 
 log = logging.getLogger("phrasemt.check")
 

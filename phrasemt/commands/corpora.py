@@ -21,7 +21,7 @@ from phrasemt.runs.units import size
 from phrasemt.study.datasets import RegistryText
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
-from phrasemt.workflow.flow import is_at_hand
+from phrasemt.workflow.inputs import is_at_hand
 
 _AT_ONCE = 8  # addresses
 

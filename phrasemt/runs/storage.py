@@ -13,7 +13,8 @@ from typing import Any
 from snakemake.io import regex_from_filepattern
 
 from phrasemt.artefacts.sidecar import SUFFIX
-from phrasemt.workflow.flow import Files, Flow, Wildcards
+from phrasemt.workflow.flow import Files, Flow
+from phrasemt.workflow.inputs import Wildcards
 
 
 def carry_sidecars(workflow: Any, flow: Flow) -> None:

@@ -36,7 +36,6 @@ def test_a_rule_connects_the_files_of_its_stage(repository: Path) -> None:
             f'    log:\n        paths.log("{stage}"),\n',
             f'    benchmark:\n        paths.benchmark("{stage}")\n',
             "    conda:\n",
-            "    threads:",
             "    message:\n",
         ):
             assert part in rule, (stage, part)

@@ -101,13 +101,12 @@ def test_wildcards_stand_for_names_of_the_study_only(flow: Flow) -> None:
 
 def test_dev_is_a_sample_of_the_training_texts(flow: Flow, tmp_path: Path) -> None:
     """Train and dev are what the cut makes of both texts; the test set is a text of the user as ever."""
-    of_split = {
-        split: flow.raw_texts("target")(_wildcards(dataset="sampled", split=split)) for split in ("train", "dev", "s")
-    }
+    target = flow.files("raw texts", "target")
+    of_split = {split: target(_wildcards(dataset="sampled", split=split)) for split in ("train", "dev", "s")}
     raw = "results/mixed/sampled.en-de/raw/"
     assert of_split == {"train": [f"{raw}train.de"], "dev": [f"{raw}dev.de"], "s": [str(tmp_path / "more.de")]}
     both = [str(tmp_path / "my.en"), str(tmp_path / "more.en")]
-    assert flow.whole_text("source")(_wildcards(dataset="sampled")) == both
+    assert flow.files("whole texts", "source")(_wildcards(dataset="sampled")) == both
     assert flow.study.datasets["sampled"].test_sets == ("s",)
 
 
@@ -123,15 +122,15 @@ def _with_references(tmp_path: Path) -> dict[str, Any]:
 
 def test_each_reference_of_a_test_set_is_a_text_of_its_own(tmp_path: Path) -> None:
     flow = Flow(Study.model_validate(_with_references(tmp_path)))
-    target = flow.raw_texts("target")
+    target = flow.files("raw texts", "target")
     assert target(_wildcards(dataset="mine", split="b")) == [str(tmp_path / "more.de")]
     assert target(_wildcards(dataset="mine", split="b.2")) == [str(tmp_path / "two.de")]
     assert target(_wildcards(dataset="mine", split="b.3")) == [str(tmp_path / "three.de")]
-    assert flow.raw_texts("source")(_wildcards(dataset="mine", split="b.3")) == [str(tmp_path / "more.en")]
+    assert flow.files("raw texts", "source")(_wildcards(dataset="mine", split="b.3")) == [str(tmp_path / "more.en")]
     assert re.fullmatch(flow.wildcards["split"], "b.3")
     assert not re.fullmatch(flow.wildcards["split"], "a.2")
     names = {"dataset": "mine", "source": "en", "target": "de"}
-    references = flow.of_references(Paths("mixed").clean_text.at(language="{target}"))(_wildcards(**names))
+    references = flow.of(Paths("mixed").clean_text.at(language="{target}"), "references")(_wildcards(**names))
     assert references == [f"results/mixed/mine.en-de/corpus/{split}.de" for split in ("a", "b", "b.2", "b.3")]
     settings = flow.settings("score_system", _wildcards(**names, system="base", seed="1"))
     assert settings.references == [1, 3]  # type: ignore[attr-defined]
@@ -140,7 +139,7 @@ def test_each_reference_of_a_test_set_is_a_text_of_its_own(tmp_path: Path) -> No
 def test_only_further_references_are_compared_beside_the_test_sets(tmp_path: Path) -> None:
     flow = Flow(Study.model_validate(_with_references(tmp_path)))
     names = {"dataset": "mine", "source": "en", "target": "de"}
-    further = flow.of_further_references(Paths("mixed").clean_text.at(language="{target}"))(_wildcards(**names))
+    further = flow.of(Paths("mixed").clean_text.at(language="{target}"), "further references")(_wildcards(**names))
     assert further == [f"results/mixed/mine.en-de/corpus/{split}.de" for split in ("b.2", "b.3")]
     settings = flow.settings("compare_splits", _wildcards(**names))
     assert (settings.splits, settings.references) == (["dev", "a", "b"], [0, 0, 2])  # type: ignore[attr-defined]
@@ -176,7 +175,7 @@ def test_a_name_that_begins_like_an_option_reaches_its_stage(tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
     sections = _names(tmp_path, "-data/{x.en")["datasets.mine.splits.dev.0.source"]
     flow = Flow(Study.model_validate(_study(tmp_path) | sections))
-    assert flow.raw_texts("source")(_wildcards(dataset="mine", split="dev")) == [str(tmp_path / "-data/{x.en")]
+    assert flow.files("raw texts", "source")(_wildcards(dataset="mine", split="dev")) == [str(tmp_path / "-data/{x.en")]
 
 
 @pytest.mark.parametrize(
@@ -214,17 +213,17 @@ def test_a_pattern_of_no_names_fits_nothing() -> None:
 
 
 def test_raw_texts(flow: Flow, tmp_path: Path) -> None:
-    source, target = flow.raw_texts("source"), flow.raw_texts("target")
+    source, target = flow.files("raw texts", "source"), flow.files("raw texts", "target")
     assert source(_wildcards(dataset="mine", split="train")) == [str(tmp_path / "my.en"), str(tmp_path / "more.en")]
     assert target(_wildcards(dataset="mine", split="b")) == [str(tmp_path / "more.de")]
     assert source(_wildcards(dataset="generated", split="dev")) == ["results/mixed/generated.en-de/raw/dev.en"]
     assert target(_wildcards(dataset="cut", split="test")) == ["results/mixed/cut.en-de/raw/test.de"]
     assert source(_wildcards(dataset="back", split="train")) == ["resources/multi30k/train.de", str(tmp_path / "my.en")]
-    assert flow.whole_text("target")(_wildcards(dataset="cut")) == [str(tmp_path / "my.de")]
+    assert flow.files("whole texts", "target")(_wildcards(dataset="cut")) == [str(tmp_path / "my.de")]
 
 
 def test_a_file_of_each_test_set_of_a_data_set(flow: Flow) -> None:
-    translations = flow.of_test_sets(flow.paths.translated_text)
+    translations = flow.of(flow.paths.translated_text, "test sets")
     wildcards = _wildcards(dataset="mine", source="en", target="de", system="base", seed="1")
     folder = "results/mixed/mine.en-de/translations/base/1"
     assert translations(wildcards) == [f"{folder}/a.txt", f"{folder}/b.txt"]
@@ -232,24 +231,25 @@ def test_a_file_of_each_test_set_of_a_data_set(flow: Flow) -> None:
 
 def test_where_words_are_not_cut_models_read_tokens(flow: Flow, tmp_path: Path) -> None:
     wildcards = _wildcards(dataset="back", split="c", source="de", target="en")
-    assert flow.model_text("target")(wildcards) == ["results/mixed/back.de-en/subwords/c.en"]
-    assert flow.model_text("source", "train")(wildcards) == ["results/mixed/back.de-en/subwords/train.de"]
-    assert flow.of_subwords(flow.paths.subword_counts.at(language="{source}"))(wildcards) == [
+    assert flow.of(flow.text_of_models("target"))(wildcards) == ["results/mixed/back.de-en/subwords/c.en"]
+    source = flow.of(flow.text_of_models("source"), split="train")
+    assert source(wildcards) == ["results/mixed/back.de-en/subwords/train.de"]
+    assert flow.of(flow.paths.subword_counts.at(language="{source}"), "subwords")(wildcards) == [
         "results/mixed/back.de-en/subwords/counts.de"
     ]
     study = _study(tmp_path)
     study["datasets"]["back"]["subwords"] = {"unit": "word"}
     flow = Flow(Study.model_validate(study))
-    assert flow.model_text("target")(wildcards) == ["results/mixed/back.de-en/tokens/c.en"]
-    assert flow.of_subwords(flow.paths.codes)(wildcards) == []
-    assert flow.model_text("target")(_wildcards(dataset="mine", split="a")) == [
+    assert flow.of(flow.text_of_models("target"))(wildcards) == ["results/mixed/back.de-en/tokens/c.en"]
+    assert flow.of(flow.paths.codes, "subwords")(wildcards) == []
+    assert flow.of(flow.text_of_models("target"))(_wildcards(dataset="mine", split="a")) == [
         "results/mixed/mine.en-de/subwords/a.de"
     ]
 
 
 def test_original_files(flow: Flow) -> None:
     wildcards = _wildcards(corpus="multi30k", part="train", language="de")
-    assert flow.original_files(wildcards) == ["resources/multi30k/original/train.de.gz"]
+    assert flow.files("original files")(wildcards) == ["resources/multi30k/original/train.de.gz"]
 
 
 def test_an_edited_entry_of_a_registry_is_another_parameter(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -376,7 +376,7 @@ def test_initial_weights_are_inputs_of_a_training(tmp_path: Path) -> None:
     flow = Flow(Study.model_validate(raw))
 
     def files(system: str) -> list[str]:
-        return flow.initial_weights(_wildcards(dataset="mine", system=system, seed="2"))
+        return flow.files("initial weights")(_wildcards(dataset="mine", system=system, seed="2"))
 
     assert files("wide") == []
     assert files("base") == ["weights/base.safetensors"]
@@ -394,5 +394,5 @@ def test_initial_weights_are_inputs_of_a_training(tmp_path: Path) -> None:
         "systems.base.init_from: no such file: weights/base.safetensors",
         f"systems.more.init_from: no such file: {tmp_path}/base/2/averaged.safetensors",
     ]
-    garbage = f"systems.more.init_from: not a readable weights file: {tmp_path}/base/3/averaged.safetensors: "
+    garbage = f"systems.more.init_from: {tmp_path}/base/3/averaged.safetensors: not a readable weights file"
     assert problems[2].startswith(garbage)

@@ -1,0 +1,202 @@
+"""Which files a job reads: two tables that the rules ask by name (phrasemt/workflow/flow.py)."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+from phrasemt.artefacts.corpus import OriginalFile, RegisteredText
+from phrasemt.artefacts.syntax import StanzaFile
+from phrasemt.files.source_file import MIRROR
+from phrasemt.registry.corpora import contrasts_of, files_of
+from phrasemt.registry.stanza_models import files_of_package
+from phrasemt.study.annotators import AnnotatedText, Parser
+from phrasemt.study.datasets import ContrastText, Dataset, DatasetText, RegistryText
+from phrasemt.study.schema import Study
+from phrasemt.study.tokenization import Side
+from phrasemt.workflow.model_folder import PLACES
+from phrasemt.workflow.paths import Paths, initial_weights
+
+# Snakemake's wildcards of a job: an object with items().
+Wildcards = Any
+Names = dict[str, object]
+
+
+def _splits(splits: Iterable[str]) -> list[Names]:
+    return [{"split": split} for split in splits]
+
+
+def _seeds(study: Study, system: str) -> list[Names]:
+    return [{"system": system, "seed": seed} for seed in study.seeds_of(system)]
+
+
+def _if(condition: object) -> list[Names]:
+    return [{}] if condition else []
+
+
+def _phrases(study: Study, job: Wildcards) -> list[Names]:
+    segmentation = study.models[job.system].model.source_phrases
+    return [{"segmenter": segmentation.folder_name}] if segmentation and segmentation.has_columns else []
+
+
+def _annotations(study: Study, job: Wildcards, annotator: str | None) -> list[Names]:
+    jobs = study.datasets[job.dataset].annotation_jobs(job.split) if annotator else 0
+    return [{"annotator": annotator, "job": number} for number in range(jobs)]
+
+
+def _of_target_chunks(kind: Literal["chunker", "parser"], study: Study, job: Wildcards) -> list[Names]:
+    return _annotations(study, job, getattr(study.datasets[job.dataset].target_chunks, kind, None))
+
+
+def _source_parses(study: Study, job: Wildcards) -> list[Names]:
+    return _annotations(study, job, study.datasets[job.dataset].source_parser)
+
+
+def _is_generated(study: Study, job: Wildcards) -> bool:
+    dataset = study.datasets[job.dataset]
+    return dataset.generator is not None and not dataset.texts_of_split(job.split)
+
+
+# Files of one pattern: the names that take the place of the job's own wildcards, for each file; none: it reads no such
+# file.
+CHOICES: dict[str, Callable[[Study, Wildcards], list[Names]]] = {
+    "test sets": lambda study, job: _splits(study.datasets[job.dataset].test_sets),
+    "dev and test sets": lambda study, job: _splits(study.datasets[job.dataset].held_out),
+    "references": lambda study, job: _splits(study.datasets[job.dataset].all_references),
+    "further references": lambda study, job: _splits(study.datasets[job.dataset].further_references),
+    "metrics": lambda study, job: [{"metric": metric} for metric in study.metrics],
+    "seeds": lambda study, job: _seeds(study, job.system),
+    "seeds of the baseline": lambda study, job: _seeds(study, study.baseline_of(job.system)),
+    # Of all systems with several; they show how much trainings differ.
+    "repeated seeds": lambda study, job: [seed for system in study.repeated for seed in _seeds(study, system)],
+    "subwords": lambda study, job: _if(study.datasets[job.dataset].subwords.unit != "word"),
+    "phrases": _phrases,  # of a system
+    "chunks": lambda study, job: _if(study.models[job.system].model.reads_chunks),
+    "annotator": lambda study, job: [{"language": study.annotators[job.annotator].language}],
+    "source parses": _source_parses,
+    "parses for phrases": lambda study, job: (
+        _source_parses(study, job) if study.segmentations[job.segmenter].reads_parses else []
+    ),
+    "given phrases": lambda study, job: _if(study.segmentations[job.segmenter].given),
+    "generated chunks": lambda study, job: _if(_is_generated(study, job)),
+    "target tags": functools.partial(_of_target_chunks, "chunker"),
+    "target parses": functools.partial(_of_target_chunks, "parser"),
+    "phrase model": lambda study, job: [{"phrase_model": study.phrase_based[job.system].model.folder_name}],
+    "true case": lambda study, job: _if(study.phrase_models[job.phrase_model].case == "truecase"),
+    "tuned weights": lambda study, job: _if(study.phrase_based[job.system].tuning),
+}
+
+
+def _raw_texts(study: Study, job: Wildcards, side: Side) -> list[str]:
+    """One side of a split before cleaning: registered texts, files of the user, or what the workflow makes."""
+    dataset = study.datasets[job.dataset]
+    texts = dataset.texts_of_split(job.split)
+    if texts and not (dataset.cut and job.split in dataset.cut.splits):
+        return [_text_path(text, dataset, side) for text in texts]
+    return [Paths.of(study, job.dataset).raw_text.at(split=job.split, language=dataset.language_of(side))]
+
+
+def _whole_texts(study: Study, job: Wildcards, side: Side) -> list[str]:
+    """One side of the texts that are cut into splits."""
+    dataset = study.datasets[job.dataset]
+    return [_text_path(text, dataset, side) for text in dataset.cut.texts] if dataset.cut else []
+
+
+def _original_files(study: Study, job: Wildcards) -> list[str]:
+    """The fetched files that hold one side of a part of a registered corpus."""
+    files = files_of(job.corpus, job.part, job.language, functools.partial(is_at_hand, study, job.corpus))
+    return [OriginalFile.pattern.at(corpus=job.corpus, file=file) for file in files]
+
+
+def _contrasts(study: Study, job: Wildcards) -> list[str]:
+    """The files of a set of contrastive pairs, registered or of the user."""
+    texts = study.datasets[job.dataset].contrast_sets[job.split]
+    return [file for text in texts for file in _contrast_files(text)]
+
+
+def _model_files(study: Study, job: Wildcards, role: str) -> list[str]:
+    """The file of a role (constituency, tagger, ...) of an annotator that the workflow does not train, if any."""
+    annotator = study.annotators[job.annotator]
+    if annotator.files is not None:
+        file = getattr(annotator.files, role, None)
+        return [str(file)] if file else []
+    assert isinstance(annotator, Parser)
+    assert annotator.published is not None
+    files = files_of_package(annotator.language, annotator.published)
+    return [StanzaFile.pattern.at(language=annotator.language, file=files[role])] if role in files else []
+
+
+def _training_texts(
+    study: Study, job: Wildcards, part: str, kind: Literal["trees", "chunks"] | None = None
+) -> list[str]:
+    """The texts of one part that an annotator is trained on; with a kind, only for annotators of that kind."""
+    annotator = study.annotators[job.annotator]
+    annotation: Literal["trees", "chunks"] = "trees" if job.annotator in study.parsers else "chunks"
+    if annotator.train is None or kind not in (None, annotation):
+        return []
+    texts: list[AnnotatedText] = getattr(annotator.train, part)
+    wanted = None if part == "text" else annotation
+    return [_annotated_text(study, text, annotator.language, wanted) for text in texts]
+
+
+def _reused(study: Study, job: Wildcards, *roles: str) -> list[str]:
+    """Files of the exported model whose subwords a data set takes over; no files where it learns its own."""
+    folder = study.datasets[job.dataset].subwords.reuse
+    return [str(folder / PLACES[role]) for role in roles] if folder else []
+
+
+def _given_phrases(study: Study, job: Wildcards) -> list[str]:
+    """The phrases that the user gives, if the segmentation reads them."""
+    folder = study.segmentations[job.segmenter].given
+    return [str(folder / job.dataset / f"{job.split}.txt")] if folder else []
+
+
+# Files of the user, of registers, or of a kind that depends on the study.
+FILES: dict[str, Callable[..., list[str]]] = {
+    "raw texts": _raw_texts,
+    "whole texts": _whole_texts,
+    "original files": _original_files,
+    "contrastive pairs": _contrasts,
+    "model files": _model_files,
+    "training texts": _training_texts,
+    "exported model": _reused,
+    "given phrases": _given_phrases,
+    "given trees": lambda study, job: list(map(str, study.parsers[job.annotator].trees or ())),
+    "metric": lambda study, job: list(map(str, study.metrics[job.metric].files)),
+    "initial weights": lambda study, job: list(map(str, initial_weights(study.models[job.system], job.seed))),
+    "translations": lambda study, job: [str(study.outside[job.system].files(study.datasets)[job.dataset, job.split])],
+}
+
+
+def is_at_hand(study: Study, corpus: str, file: str) -> bool:
+    """Whether a file of a corpus was fetched, or lies in the mirror that the environment names."""
+    mirror = os.environ.get(MIRROR)
+    fetched = Path(OriginalFile.pattern.at(corpus=corpus, file=file))
+    return fetched.is_file() or bool(mirror and Path(mirror, corpus, file).is_file())
+
+
+def _text_path(text: DatasetText, dataset: Dataset, side: Side) -> str:
+    if isinstance(text, RegistryText):
+        return RegisteredText.pattern.at(corpus=text.corpus, part=text.part, language=dataset.language_of(side))
+    return str(getattr(text, side))
+
+
+def _contrast_files(text: ContrastText) -> list[str]:
+    if isinstance(text, RegistryText):
+        files = contrasts_of(text.corpus, text.part).files
+        return [OriginalFile.pattern.at(corpus=text.corpus, file=file) for file in files]
+    return [str(path) for path in text.files]
+
+
+def _annotated_text(study: Study, text: AnnotatedText, language: str, kind: Literal["trees", "chunks"] | None) -> str:
+    if text.corpus is not None:
+        return RegisteredText.pattern.at(corpus=text.corpus, part=text.part, language=language)
+    if text.generated is not None:
+        paths = Paths.of(study, text.generated)
+        if kind == "trees":
+            return paths.raw_trees.at(split=text.split)
+        return (paths.raw_chunks if kind else paths.raw_text).at(split=text.split, language=language)
+    return str(text.file)
