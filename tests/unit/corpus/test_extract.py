@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
 
-from phrasemt.corpus.extract import extract_text, sgm_segments, tsv_column
+from phrasemt.corpus.extract import extract_text, sgm_segments
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines
 from phrasemt.registry import corpora as registry
@@ -116,10 +116,6 @@ def test_column_of_a_table(tmp_path: Path, extract: Extract) -> None:
     )
 
 
-def test_tsv_column_keeps_everything_but_tabs() -> None:
-    assert list(tsv_column(["a \u2028\tb\r\tc"], 2, "here")) == ["b\r"]
-
-
 def test_columns_with_another_separator(tmp_path: Path, extract: Extract) -> None:
     """Titles of Wikipedia as WMT15 distributes them: one file, the two languages of a line separated by |||."""
     path = as_zip(tmp_path, {"wiki.ru-en": "Москва ||| Moscow\nАльфа | Бета ||| Alpha | Beta\n".encode()})
@@ -196,13 +192,6 @@ def test_archives_that_were_cut_off(tmp_path: Path, extract: Extract, kind: str,
     assert str(raised.value).startswith(f"{where}: the {what} is damaged or cut off (found ")
     assert str(raised.value).endswith("). Next: delete it and fetch it again")
     assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("name", ["corpus.zip", "corpus.tgz"])
-def test_something_that_is_no_archive(tmp_path: Path, extract: Extract, name: str) -> None:
-    (tmp_path / name).write_bytes(b"<html>404</html>" * 100)
-    with pytest.raises(DataError, match="the archive is damaged or cut off"):
-        extract(tmp_path / name, member="a.de")
 
 
 def test_members_that_are_not_utf8(tmp_path: Path, extract: Extract) -> None:

@@ -1,4 +1,4 @@
-"""Fetching against a server on this machine that misbehaves as told."""
+"""Fetching from a server on this machine that misbehaves as the test says."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -92,12 +91,3 @@ def test_damaged_files(tmp_path):
             DamagedFileError, match=r"not a complete file of annotations .*Next: delete it and run again"
         ):
             Annotations.open([path])
-
-
-def test_batches_are_views_that_keep_their_memory(tmp_path):
-    known = numbered(100)
-    write_annotations(tmp_path / "a", list(known), list(known.values()), CARD)
-    annotations = Annotations.open([tmp_path / "a"])
-    (tmp_path / "a").unlink()
-    assert annotations.find(list(known)) == list(known.values())
-    assert all(not batch.keys.flags.writeable and batch.keys.dtype == np.dtype("S16") for batch in annotations._batches)

@@ -31,7 +31,7 @@ def describe(path: Path, models: dict[str, Path], *roles: str, kind: str = "cons
     return Card.read(tiny.describe(path, kind, {role: models[role] for role in roles}))
 
 
-def test_a_card_says_what_it_was_told(tmp_path: Path, models: dict[str, Path]) -> None:
+def test_the_content_of_a_card(tmp_path: Path, models: dict[str, Path]) -> None:
     card = describe(tmp_path / "card.json", models, "constituency", "tagger", "vectors")
     content = json.loads((tmp_path / "card.json").read_text())
     assert content == {

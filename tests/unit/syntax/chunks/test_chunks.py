@@ -245,20 +245,6 @@ def test_gold_of_another_sentence(split):
     )
 
 
-def test_too_few_gold_sentences(split):
-    with pytest.raises(
-        DataError, match=r"gold: the file of gold chunks has too few sentences .*expected at least 5, one"
-    ):
-        split.extract(["x", "x"], "gold", gold=[(["x"], ["O"])] * 4, rows=[2, 4])
-
-
-def test_a_missing_blank_line_shifts_nothing(split):
-    """Two sentences have run into one: the row is named."""
-    gold = [(["x", "y"], ["O", "O"]), *[(["x"], ["O"])] * 3]
-    with pytest.raises(DataError, match="gold, sentence 1: the gold chunks belong to another sentence"):
-        split.extract(["x", "y", "x", "x"], "gold", gold=gold)
-
-
 def test_the_origin_must_be_given(split):
     with pytest.raises(DataError, match="no file for the origin parser"):
         split.extract(["a"], "parser", gold=[(["a"], ["O"])])

@@ -92,7 +92,7 @@ def test_a_parser_with_character_models_from_its_download_to_a_tree(
     charlms = {"forward_charlm": tmp_path / "forward.pt", "backward_charlm": tmp_path / "backward.pt"}
     for role, path in charlms.items():
         character_model(path, forward=role.startswith("forward"))
-    # Our own training knows no character models: it is told of them behind its back.
+    # Our own training knows no character models, so the test adds them.
     flags = training.flags
     added = {f"charlm_{role.removesuffix('_charlm')}_file": path for role, path in charlms.items()}
     monkeypatch.setattr(training, "flags", lambda *given, **options: flags(*given, **options, **added))
