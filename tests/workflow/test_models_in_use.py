@@ -1,8 +1,9 @@
-"""`phrasemt translate` and `phrasemt export` on a finished study, as people use them."""
+"""`phrasemt translate`, `export`, `force` and `ratings` on a finished study, against what its stages wrote."""
 
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -13,10 +14,13 @@ import pytest
 from workplace import Workplace
 
 from phrasemt.cli import main
+from phrasemt.files.attention import read_forced
 
 LINES = ["The dog sees the cat.", "", "A woman repairs the plane.", "  "]
 TRANSLATE = ("translate", "--study", "study.yaml", "--system")
 FOLDER = Path("results/tiny/demo.en-de")
+TEXTS = [str(FOLDER / "raw/test.en"), str(FOLDER / "raw/test.de")]
+CHOICE = ("--study", "study.yaml", "--system")
 
 
 @pytest.fixture
@@ -40,6 +44,10 @@ def test_an_exported_system_translates_without_the_study(
     assert main(["export", "--study", "study.yaml", "--system", "max", str(tmp_path / "model")]) == 0
     assert f"Next: `phrasemt translate --model {tmp_path / 'model'}" in capfd.readouterr().out
     expected = (FOLDER / "translations/max/1/test.txt").read_text()
+    assert main(["force", *TEXTS, *CHOICE, "max"]) == 0
+    forced = capfd.readouterr().out
+    assert main(["force", *TEXTS, "--model", str(tmp_path / "model")]) == 0
+    assert capfd.readouterr().out == forced
     raw = shutil.copyfile(FOLDER / "raw/test.en", tmp_path / "text")
     shutil.rmtree("results")
     (tmp_path / "model").rename(tmp_path / "elsewhere")
@@ -110,3 +118,46 @@ def test_a_full_disk_and_a_closed_pipe(study: Workplace) -> None:
         process.stdin.close()
         assert process.stderr.read() == b""
         assert process.wait() == 0
+
+
+def test_raw_text_is_forced_as_in_the_study(study: Workplace, tmp_path: Path, capfd: Any) -> None:
+    system, maps = "max", tmp_path / "maps.arrow"
+    assert main(["force", *TEXTS, *CHOICE, system, "--json", "--attention", str(maps)]) == 0
+    found = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    analysis = json.loads((FOLDER / "attention" / system / "1" / "test.json").read_text())
+    tokens = sum(len(one["log_probs"]) for one in found)
+    assert (len(found), tokens) == (analysis["sentences"], analysis["tokens"])
+    perplexity = math.exp(-sum(one["log_prob"] for one in found) / tokens)
+    assert perplexity == pytest.approx(analysis["perplexity"], rel=1e-6)
+    kept = {one.row: one for one in read_forced(FOLDER / "attention" / system / "1" / "test.arrow")}
+    written = read_forced(maps)
+    assert len(kept) == 3
+    for row, sentence in kept.items():
+        assert written[row].target == sentence.target
+        assert written[row].phrase_ends == sentence.phrase_ends
+        assert written[row].log_probs == pytest.approx(sentence.log_probs, abs=1e-5)
+        assert len(written[row].attentions) == len(sentence.attentions)
+
+
+def test_texts_of_different_length_and_unknown_systems_are_refused(
+    study: Workplace, tmp_path: Path, capfd: Any
+) -> None:
+    (tmp_path / "short").write_text("Ein Hund.\n")
+    assert main(["force", TEXTS[0], str(tmp_path / "short"), *CHOICE, "base"]) == 2
+    assert main(["force", *TEXTS, *CHOICE, "nobody"]) == 2
+    assert "no such system" in capfd.readouterr().err
+
+
+def test_sheets_are_made_filled_in_and_scored(study: Workplace, tmp_path: Path, capfd: Any) -> None:
+    folder = tmp_path / "sheets"
+    assert main(["ratings", "make", str(folder), "--study", "study.yaml", "--sentences", "4"]) == 0
+    assert "2 sheets of" in capfd.readouterr().out
+    assert main(["ratings", "score", str(folder)]) == 2
+    assert "no rating of adequacy" in capfd.readouterr().err
+    for sheet in folder.glob("rater-*.tsv"):
+        header, *rows = sheet.read_text().splitlines()
+        sheet.write_text("\n".join([header, *(row.rstrip("\t") + "\t4\t5\t0\t1" for row in rows)]) + "\n")
+    assert main(["ratings", "score", str(folder)]) == 0
+    printed = capfd.readouterr().out
+    assert "4.00" in printed
+    assert "100 %" in printed
