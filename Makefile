@@ -71,7 +71,7 @@ test-versions:  ## run all tests, except slow ones, with each of three versions 
 		done; \
 	done
 
-check: .venv/installed  ## check style, format, types, layers, rules and the schema
+check: .venv/installed  ## check style, format, types, layers, rules, the schema and the published tables
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -79,6 +79,7 @@ check: .venv/installed  ## check style, format, types, layers, rules and the sch
 	$(BIN)/snakefmt --check workflow rules
 	$(BIN)/snakemake --lint
 	$(BIN)/phrasemt schema | diff $(SCHEMA) - || { echo "$(SCHEMA) is out of date. Next: make schema"; exit 1; }
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/house/test_published_results.py
 
 format: .venv/installed  ## format Python files and rules
 	$(BIN)/ruff check --fix

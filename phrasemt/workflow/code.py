@@ -30,7 +30,8 @@ WITHOUT_EFFECT = {
 def code_digest(*modules: str) -> str:
     """Digest of modules and all modules of our packages that they import, without comments, docstrings and layout.
 
-    A template, style, script or table beside a module (`page.html` and `page.css` beside `page.py`) counts as its code.
+    A template, style, script or table beside a module (`page.css` and `page.table.html` beside `page.py`) counts as its
+    code.
 
     Snakemake sees only the command of a rule; with this among a rule's parameters, a changed formula reruns the stage
     and what follows, and a changed comment reruns nothing.
@@ -121,5 +122,6 @@ def _code(module: str) -> bytes:
                 case [ast.Expr(value=ast.Constant(value=str())), *rest]:
                     node.body = rest or [ast.Pass()]
     path = _module_path(module)
-    parts = [path.with_suffix(suffix) for suffix in (".html", ".css", ".js", ".tsv")] if path else []
-    return f"{ast.unparse(tree)}\0".encode() + b"".join(part.read_bytes() for part in parts if part.is_file())
+    beside = sorted(path.parent.glob(f"{path.stem}.*")) if path else []
+    parts = [part.read_bytes() for part in beside if part.suffix in (".html", ".css", ".js", ".tsv")]
+    return f"{ast.unparse(tree)}\0".encode() + b"".join(parts)

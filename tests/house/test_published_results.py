@@ -1,4 +1,7 @@
-"""The files of docs/results/ agree with themselves, and tables and figures of the documents say what they say."""
+"""The files of docs/results/ agree with themselves, and tables and figures of the documents say what they say.
+
+`make check` runs all of them, `make test` only the quick ones.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ STUDIES = [path.name.removesuffix(".json.xz") for path in FILES if path.name.end
 PRINTED = {path: path.read_text() for path in tables.DOCUMENTS}
 
 
+@pytest.mark.slow
 def test_tables_say_what_the_files_say() -> None:
     """One test, because the documents share comparisons."""
     for document, text in PRINTED.items():
@@ -48,11 +52,13 @@ def test_a_table_is_computed_or_named_as_one_without_a_file(document: Path) -> N
     assert not [heading for heading, before in measured.items() if not re.fullmatch(marker, before)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", tables.FIGURES)
 def test_figures_are_drawn_from_the_files(figure: str) -> None:
     assert (runs.FOLDER / f"{figure}.svg").read_text() == tables.draw(figure), "Next: make tables"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", STUDIES)
 def test_scores_are_those_of_sacrebleu(study: str) -> None:
     for part in _translated(study):
@@ -69,6 +75,7 @@ def test_scores_are_those_of_sacrebleu(study: str) -> None:
             assert metric._aggregate_and_compute([sums.tolist()]).score == pytest.approx(score.score, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", STUDIES)
 def test_statistics_are_those_of_the_translations(study: str) -> None:
     """References are not published. The first statistic of chrF is the number of characters of the translation."""

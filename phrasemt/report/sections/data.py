@@ -58,7 +58,7 @@ def syntax_section(phrases: Sequence[Path], chunks: Sequence[Path], annotators: 
         return None
     measured = read_measured(phrases, PhraseStatistics)
     content = fill(
-        "sections/syntax.html",
+        "sections/data.syntax.html",
         annotators=[(path.absolute().parent.name, Card.read(path), scores_of(Card.read(path))) for path in annotators],
         phrases=measured,
         phrase_figures=list(length_figures(measured)),

@@ -32,7 +32,7 @@ def findings_section(table: Table) -> Section | None:
     blocks = [block for block in table.blocks if block.kind == "scores" and block.test_set]
     found = [(block, list(_findings(block, table.baselines, titles))) for block in blocks]
     return (
-        Section(anchor="findings", heading="Findings", content=fill("sections/findings.html", found=found))
+        Section(anchor="findings", heading="Findings", content=fill("sections/results.findings.html", found=found))
         if found
         else None
     )
@@ -183,7 +183,7 @@ def scorecard_section(table: Table) -> Section | None:
     heading, *rows = scorecard_rows(card)
     counts = Counter(entry.verdict for entry in card.entries)
     content = fill(
-        "sections/scorecard.html",
+        "sections/results.scorecard.html",
         card=card,
         heading=heading,
         rows=list(zip(card.entries, rows, strict=True)),
@@ -207,7 +207,7 @@ def origins_section(table: Table, others: Sequence[Path]) -> Section:
         check_file(Path(path), digest, what, found=evidence.digest(path), next_step="make the table again")
     made_by |= {str(path): evidence.check_output(path) for path in others}
     content = fill(
-        "sections/origins.html",
+        "sections/results.origins.html",
         table=table,
         anchor=anchor,
         scores=scores,

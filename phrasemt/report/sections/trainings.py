@@ -135,7 +135,7 @@ class Setting:
 def systems_section(table: Table, trainings: Sequence[TrainingCurve], records: Sequence[Path]) -> Section:
     """Make the section. records: of the trainings."""
     content = fill(
-        "sections/settings.html",
+        "sections/trainings.settings.html",
         titles=dict(table.systems),
         trainings=trainings,
         settings=settings_of_systems(table, records),

@@ -260,7 +260,7 @@ def test_the_page_names_systems_with_dead_networks(study: InventedStudy) -> None
     assert re.findall(r"Dead networks in (.*?) \(below\)", text) == ["+ phrases (max) & <b>, demo, seed 2: 3"]
 
 
-@pytest.mark.parametrize("part", ["page.html", "page.css", "results.html"])
+@pytest.mark.parametrize("part", ["page.html", "page.css", "page.table.html", "results.findings.html"])
 def test_a_changed_template_is_changed_code(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     """A changed template changes the digest of the code, so that the report is made again."""
     read = Path.read_bytes
