@@ -41,7 +41,7 @@ _LARGE_MODEL = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Write a study of two systems, a Transformer and one with phrases, for texts with one sentence per line. The "
-        "texts are read and cleaned as the study will do it; comments of the study tell what was found."
+        "texts are read and cleaned as the study will do it; comments of the study say what was found."
     )
     sides: dict[str, Any] = {"nargs": 2, "type": Path, "metavar": ("SOURCE", "TARGET")}
     parser.add_argument("study", type=Output, metavar="STUDY", help="the new study file, e.g. mine.yaml")
@@ -72,7 +72,7 @@ def _lines(options: argparse.Namespace, languages: Sequence[str]) -> Iterator[st
     read = {name: survey(_cleaning(languages, None), *texts)[1] for name, texts in held_out.items()}
     yield "# Written by `phrasemt init`. config/README.md explains every key."
     yield f"study: {re.sub(r'[^a-zA-Z0-9_+-]', '-', options.study.stem)}"
-    yield "seeds: [1]  # of each system; one training proves little, three tell what the choice of a seed does"
+    yield "seeds: [1]  # of each system; one training proves little, three show what the choice of a seed does"
     yield ""
     yield "datasets:"
     yield "  texts:"

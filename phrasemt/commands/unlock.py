@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
         why = f"{', '.join(working)} still runs here"
         next_step = "wait for it or end it with `kill`, then run this again"
     elif others := [lock for lock in locks if os.getuid() not in (0, lock.stat().st_uid)]:
-        # The processes of other users do not tell their working folder.
+        # The working folders of the processes of other users are not readable.
         why, next_step = f"it belongs to another user ({others[0].owner()})", f"let them call this, or {_BY_HAND}"
     elif not _noted(locks):
         why, next_step = "no run has written a note since: it has just begun, or was killed then", _BY_HAND

@@ -70,7 +70,7 @@ def run_stage(name: str, options: argparse.Namespace) -> bool:
     versions = library_versions(stage.libraries) | program_versions(stage.programs)
     origin = Origin.of(name, inputs=inputs, settings=settings, code=code, versions=versions)
     for file in origin.files_read:
-        if sidecar_path(file.path).is_file():  # others are files of the user
+        if sidecar_path(file.path).is_file():  # no stage wrote the others
             Sidecar.beside(file.path).check(Path(file.path), file.sha256)
     in_cache = entry_of(origin, settings, outputs)
     with produce(origin, outputs) as unfinished:
