@@ -15,7 +15,7 @@ from phrasemt.commands._arguments import in_range
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_parallel
 from phrasemt.report.page import TextTable
-from phrasemt.runs.text_table import table
+from phrasemt.runs.display import table
 from phrasemt.scoring.gains import PairedTest
 from phrasemt.scoring.significance import p_text
 from phrasemt.study.evaluation import MOST_SAMPLES, SAMPLES, SEED

@@ -9,7 +9,7 @@ from pathlib import Path
 from phrasemt.commands._arguments import Output, add_study
 from phrasemt.errors import DamagedFileError
 from phrasemt.report.capsule import CapsuleManifest, check_capsule, opened_capsule, write_capsule
-from phrasemt.runs.units import size
+from phrasemt.runs.display import size
 from phrasemt.study.reading import load_study
 
 _MOST_NAMED = 20  # differences of a file

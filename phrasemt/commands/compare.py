@@ -20,7 +20,7 @@ from phrasemt.report.scored import decided_pairs, read_scored
 from phrasemt.report.sections.analyses import Pair, distance_tables, length_tables
 from phrasemt.report.sections.sentences import METRIC, sentence_bleu
 from phrasemt.report.sections.trainings import flatten
-from phrasemt.runs.text_table import table
+from phrasemt.runs.display import table
 from phrasemt.scoring.gains import PairedTest
 from phrasemt.scoring.scores import check_comparable
 from phrasemt.scoring.significance import SeedVariation, compare_scores, resample, seed_variations

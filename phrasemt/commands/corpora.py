@@ -16,8 +16,7 @@ from phrasemt.errors import DownloadError
 from phrasemt.files.download import problem_of_address
 from phrasemt.files.source_file import MIRROR, SourceFile
 from phrasemt.registry.corpora import Corpus, CorpusPart, contrasts_of, corpus, files_of, load_registry, source_file
-from phrasemt.runs.text_table import table
-from phrasemt.runs.units import size
+from phrasemt.runs.display import size, table
 from phrasemt.study.datasets import RegistryText
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study

@@ -20,9 +20,8 @@ from phrasemt.artefacts.training import TrainingState
 from phrasemt.commands._arguments import named_paths
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
-from phrasemt.runs.notes import living
-from phrasemt.runs.text_table import table
-from phrasemt.runs.units import size
+from phrasemt.runs.display import size, table
+from phrasemt.runs.notes import running_notes
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.workflow.flow import Flow
@@ -169,7 +168,7 @@ def garbage(studies: Sequence[Study], others: Sequence[Study] = ()) -> list[Garb
 
 def refuse_running(study: str) -> None:
     """Raise PhrasemtError if a run or a stage of a study is alive."""
-    for path, note in living(LOGS / study):
+    for path, note in running_notes(LOGS / study):
         what = "a run of this study is alive, so nothing is removed"
         next_step = "wait until it has ended (`phrasemt status`), then run this again"
         raise PhrasemtError(what, where=study, found=f"process {note.pid} on {note.host}, {path}", next_step=next_step)

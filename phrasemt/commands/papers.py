@@ -38,7 +38,7 @@ from phrasemt.report.scored import decided_pairs, read_scored
 from phrasemt.report.sections.this_run import beside_papers, costs, relative_costs
 from phrasemt.report.sections.trainings import read_training
 from phrasemt.report.tables import latex_tabular, markdown_rows
-from phrasemt.runs.text_table import table
+from phrasemt.runs.display import table
 from phrasemt.scoring.ratings import SystemRating, score_sheets
 from phrasemt.study.claims import analysed_figures, claims_of
 from phrasemt.study.compared import compared_costs

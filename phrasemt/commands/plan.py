@@ -11,9 +11,8 @@ from phrasemt.commands._arguments import add_profile, add_study, in_range
 from phrasemt.commands._prices import GPUS, MEASURED, Prices, rate_of, times_the_work
 from phrasemt.errors import PhrasemtError
 from phrasemt.runs.costs import ALL, NOTHING, Costs, Recorded, by_rule
+from phrasemt.runs.display import size, table
 from phrasemt.runs.plan import CHANGES, FOLLOWS, INPUTS, NEWER, TIMES, Job, Plan, accept, plan_of
-from phrasemt.runs.text_table import table
-from phrasemt.runs.units import size
 from phrasemt.study.reading import load_study
 from phrasemt.workflow.check import precision_of_old_gpus
 from phrasemt.workflow.paths import Paths

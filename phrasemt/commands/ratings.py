@@ -8,7 +8,7 @@ from pathlib import Path
 from phrasemt.commands._arguments import Output, add_study_option, choose, in_range
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
-from phrasemt.runs.text_table import table
+from phrasemt.runs.display import table
 from phrasemt.scoring.ratings import KEY, SCALES, RatedText, score_sheets, write_sheets
 from phrasemt.study.reading import load_study
 from phrasemt.workflow.paths import Paths

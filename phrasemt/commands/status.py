@@ -14,10 +14,9 @@ from typing import get_args
 
 from phrasemt.commands._arguments import FILE_OR_NAME, add_study, in_range, study_name
 from phrasemt.errors import PhrasemtError
+from phrasemt.runs.display import local_time, table
 from phrasemt.runs.notes import latest_run, runs_folder
 from phrasemt.runs.status import MOST_LOGS, MOST_SHOWN, JobState, Status, status_of, trainings_of
-from phrasemt.runs.text_table import table
-from phrasemt.runs.units import local_time
 
 CLEAR_SCREEN = "\033[2J\033[H"
 

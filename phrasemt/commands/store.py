@@ -16,8 +16,7 @@ from typing import Any
 from phrasemt.commands._arguments import in_range
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.files.blobs import Cleaning
-from phrasemt.runs.text_table import table
-from phrasemt.runs.units import size
+from phrasemt.runs.display import size, table
 from phrasemt.syntax.store import AnnotationStore
 from phrasemt.workflow import cache as outputs
 from phrasemt.workflow.cache import CACHE

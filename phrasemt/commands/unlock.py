@@ -16,8 +16,7 @@ from pathlib import Path
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.machine.slurm import cancel_jobs_here, jobs_here
-from phrasemt.runs.notes import StageNote, living, runs_folder
-from phrasemt.runs.writers import processes_here
+from phrasemt.runs.notes import StageNote, processes_here, running_notes, runs_folder
 from phrasemt.workflow.paths import LOGS
 
 log = logging.getLogger("phrasemt.unlock")
@@ -79,7 +78,7 @@ def _working(cancelled: Collection[str] = ()) -> Iterator[tuple[str, str]]:
     """
     here = dict(processes_here())
     yield from ((name, f"process {process}") for process, name in here.items())
-    for _, note in living(LOGS):
+    for _, note in running_notes(LOGS):
         if isinstance(note, StageNote):
             name, ended = note.stage, note.queue_job in cancelled
         else:

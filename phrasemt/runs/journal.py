@@ -18,7 +18,18 @@ from phrasemt.artefacts.sidecar import SUFFIX
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
 from phrasemt.machine.slurm import cancel, jobs_here
-from phrasemt.runs.notes import RUN, PlannedJob, RunNote, State, beating, commit_of_code, living, new_run, now, study_of
+from phrasemt.runs.notes import (
+    RUN,
+    PlannedJob,
+    RunNote,
+    State,
+    commit_of_code,
+    heartbeat,
+    new_run,
+    now,
+    running_notes,
+    study_of,
+)
 from phrasemt.runs.status import failures, status_of
 from phrasemt.workflow.paths import LOGS
 
@@ -71,7 +82,7 @@ def refuse_same_outputs(jobs: Sequence[PlannedJob]) -> None:
     Snakemake's lock is not enough: people remove it, and of two runs in one folder the first that ends removes both.
     """
     outputs = {path for job in jobs for path in job.outputs}
-    for path, run in living(LOGS):
+    for path, run in running_notes(LOGS):
         if isinstance(run, RunNote) and (same := outputs & {path for job in run.jobs for path in job.outputs}):
             raise PhrasemtError(
                 "another run makes the same files",
@@ -130,7 +141,7 @@ class Journal:
         write_text(study_of(self._path), self._text)
         self._note.write(self._path)
         os.environ[RUN] = str(self._path)
-        self._heart.enter_context(beating(self._path))
+        self._heart.enter_context(heartbeat(self._path))
 
     def fail(self) -> None:
         """Note the end, cancel what Snakemake has left in Slurm's queue, and say why jobs failed."""

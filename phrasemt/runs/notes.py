@@ -29,6 +29,7 @@ from pydantic import BaseModel, Field
 
 from phrasemt.errors import PhrasemtError, StoppedError, message_of
 from phrasemt.files.lines import write_text
+from phrasemt.stages import STAGES
 from phrasemt.workflow.paths import LOGS
 
 # Names the note of the run that a process belongs to; Snakemake's jobs inherit it, on other machines too.
@@ -75,7 +76,7 @@ class _Note(BaseModel, frozen=True):
         if self.state != "running":
             return False
         if self.host != platform.node() or self.pid_namespace not in (None, _pid_namespace()):
-            last_sign = last_sign_of_life(path)
+            last_sign = last_heartbeat(path)
             return last_sign is not None and now - last_sign <= SILENCE
         try:
             process = psutil.Process(self.pid)
@@ -96,7 +97,7 @@ def _pid_namespace() -> str | None:
     return None
 
 
-def last_sign_of_life(path: Path) -> datetime | None:
+def last_heartbeat(path: Path) -> datetime | None:
     """When the process of a note, which stands in this file, last gave a sign of life; None without such a file."""
     try:
         return datetime.fromtimestamp(path.stat().st_mtime, UTC)
@@ -173,7 +174,7 @@ def noted(stage: str, path: Path) -> Iterator[KeptNote]:
     before = StageNote.read(path)
     kept = KeptNote(StageNote(stage=stage, from_cache=before is not None and before.from_cache), path)
     try:
-        with beating(path):
+        with heartbeat(path):
             yield kept
     except BaseException as error:
         stopped = isinstance(error, StoppedError | KeyboardInterrupt | SystemExit)
@@ -183,7 +184,7 @@ def noted(stage: str, path: Path) -> Iterator[KeptNote]:
 
 
 @contextlib.contextmanager
-def beating(path: Path) -> Iterator[None]:
+def heartbeat(path: Path) -> Iterator[None]:
     """Gives a sign of life twice a minute: the time of the file."""
     ended = threading.Event()
 
@@ -246,13 +247,29 @@ def new_run(study: str) -> Path:
     return folder.absolute() / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.json"
 
 
-def living(folder: Path) -> Iterator[tuple[Path, RunNote | StageNote]]:
+def running_notes(folder: Path) -> Iterator[tuple[Path, RunNote | StageNote]]:
     """The notes below a folder of logs, of runs and of stages, whose processes still work here or elsewhere."""
     now = datetime.now(UTC)
     for path in sorted(folder.rglob("*.json")):
         note = RunNote.read(path) or StageNote.read(path)
         if note is not None and note.alive(path, now):
             yield path, note
+
+
+def processes_here() -> Iterator[tuple[int, str]]:
+    """Number and work of each process whose working folder this is: a stage, `snakemake`, or `snakemake of a job`.
+
+    Not of this process and those that started it.
+    """
+    mine = {process.pid for process in (psutil.Process(), *psutil.Process().parents())}
+    for process in psutil.process_iter(["pid", "cwd", "cmdline"]):
+        if process.pid in mine or process.info["cwd"] != str(Path.cwd()):
+            continue
+        words = [Path(word).name for word in process.info["cmdline"] or []]
+        if "snakemake" in words:
+            yield process.info["pid"], "snakemake of a job" if "--mode" in words else "snakemake"
+        elif "phrasemt" in words and (stages := STAGES.keys() & words):
+            yield process.info["pid"], stages.pop()
 
 
 def latest_run(study: str) -> Path | None:

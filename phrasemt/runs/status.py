@@ -18,6 +18,7 @@ from typing import Literal
 from phrasemt.artefacts.training import Metrics, TrainingRecord, ranked
 from phrasemt.errors import PhrasemtError
 from phrasemt.runs.costs import Recorded
+from phrasemt.runs.display import clock, job_count, local_time
 from phrasemt.runs.notes import (
     PlannedJob,
     RunNote,
@@ -28,7 +29,6 @@ from phrasemt.runs.notes import (
     stage_note,
     training_note,
 )
-from phrasemt.runs.units import clock, job_count, local_time
 from phrasemt.stages import STAGES
 from phrasemt.workflow.paths import Paths
 

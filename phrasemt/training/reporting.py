@@ -15,8 +15,8 @@ from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
 from phrasemt.artefacts.training import Evaluation, EvaluationReport, Metrics, UpdateReport
+from phrasemt.runs.display import clock, memory
 from phrasemt.runs.notes import TrainingReport, noted, now, training_note
-from phrasemt.runs.units import clock, memory
 
 log = logging.getLogger("phrasemt.train_model")
 

@@ -18,9 +18,9 @@ from invented_runs import RUN, ago, begun, gone, job, keep_silent, report, stage
 
 from phrasemt.artefacts.training import Evaluation, EvaluationReport, Metrics, TrainingRecord, UpdateReport
 from phrasemt.cli import main
+from phrasemt.runs.display import clock, memory
 from phrasemt.runs.notes import PlannedJob, StageNote, stage_note
 from phrasemt.runs.status import failures, status_of, trainings_of
-from phrasemt.runs.units import clock, memory
 
 pytestmark = pytest.mark.usefixtures("here")
 Status = Callable[..., tuple[int, str, str]]

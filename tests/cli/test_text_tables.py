@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phrasemt.runs.text_table import table
-from phrasemt.runs.units import size
+from phrasemt.runs.display import size, table
 
 
 def test_columns_are_as_wide_as_their_widest_cell_and_empty_ones_are_left_out() -> None:

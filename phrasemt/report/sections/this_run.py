@@ -24,8 +24,8 @@ from phrasemt.printed.results import CostKind
 from phrasemt.report.page import Section, TextTable, fill
 from phrasemt.report.sections.trainings import TrainingCurve
 from phrasemt.runs.costs import seconds_of_job, seconds_of_jobs
+from phrasemt.runs.display import clock
 from phrasemt.runs.notes import RunNote, StageNote, notes_of_trainings, now, run_of_this_process, stage_note
-from phrasemt.runs.units import clock
 from phrasemt.stages import STAGES
 from phrasemt.study.compared import ComparedCost
 from phrasemt.workflow.paths import Paths, log_of

@@ -15,7 +15,7 @@ from invented_runs import RUN, begun, gone, job, keep_silent
 
 from phrasemt.errors import PhrasemtError, StoppedError
 from phrasemt.runs import notes
-from phrasemt.runs.notes import RunNote, StageNote, beating, latest_run, new_run, noted, stage_note, study_of
+from phrasemt.runs.notes import RunNote, StageNote, heartbeat, latest_run, new_run, noted, stage_note, study_of
 
 
 @pytest.fixture(autouse=True)
@@ -132,7 +132,7 @@ def test_a_heart_beats_while_the_block_runs(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(notes, "_HEARTBEAT", 0.01)
     path = _on_disk(StageNote(stage="translate_examples"), timedelta(hours=1))
     old = path.stat().st_mtime
-    with beating(path):
+    with heartbeat(path):
         for _ in range(1000):
             if path.stat().st_mtime > old:
                 break

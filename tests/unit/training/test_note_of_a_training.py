@@ -16,8 +16,8 @@ from trainings import run, settings_of
 
 from phrasemt.artefacts.training import Metrics
 from phrasemt.errors import StoppedError
+from phrasemt.runs.display import memory
 from phrasemt.runs.notes import StageNote, training_note
-from phrasemt.runs.units import memory
 from phrasemt.training import reporting
 from phrasemt.training.reporting import Reporter
 
