@@ -180,7 +180,7 @@ def _add_stage_parser(commands: Any, name: str, stage: type[Stage]) -> None:
     parser.add_argument(
         "--cores", type=in_range(int, 1, _MOST_CORES), default=1, metavar="N", help="cores to use (default 1)"
     )
-    if stage.resumes():
+    if stage.resumes:
         parser.add_argument(
             "--processes", type=in_range(int, 1), default=1, metavar="N", help="that work together, one per GPU (1)"
         )

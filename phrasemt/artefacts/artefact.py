@@ -1,6 +1,6 @@
 """Kinds of files: each class says where its files lie, what they hold, and how they are written and read.
 
-A stage names the kinds of its files in its signature (`weights: Out[Weights]`); rules, the report, the commands and the
+Declarations of stages name the kinds of their files; rules, the report, the commands and the
 tests take paths and contents from the same classes.
 """
 
@@ -9,22 +9,13 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 from pydantic import ValidationError
-from typing_extensions import TypeAliasType
 
 from phrasemt.errors import DamagedFileError
 from phrasemt.fields import Settings
 from phrasemt.files.lines import write_text
-
-_Kind = TypeVar("_Kind")
-In = TypeAliasType("In", Path, type_params=(_Kind,))
-"""An input of a stage: the path of a file of this kind."""
-Out = TypeAliasType("Out", Path, type_params=(_Kind,))
-"""An output of a stage."""
-Kept = TypeAliasType("Kept", Path, type_params=(_Kind,))
-"""A folder that a stage keeps between runs; neither input nor output."""
 
 
 class Pattern(str):

@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.columns import Examples
 from phrasemt.artefacts.corpus import Rows
-from phrasemt.artefacts.text import Subwords, Tokens
 from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.errors import MismatchError
 from phrasemt.files.columns import RaggedArray, RowBatch
@@ -38,12 +37,12 @@ def pack_examples(
     *,
     settings: PackExamples,
     cores: int,
-    rows: In[Rows],
-    source: In[Subwords | Tokens],
-    target: In[Subwords | Tokens],
-    source_vocabulary: In[Vocabulary],
-    target_vocabulary: In[Vocabulary],
-    examples: Out[Examples],
+    rows: Path,
+    source: Path,
+    target: Path,
+    source_vocabulary: Path,
+    target_vocabulary: Path,
+    examples: Path,
 ) -> None:
     """Write the ids of a split's pairs to an example store, in the order of the files, with the row of each pair.
 

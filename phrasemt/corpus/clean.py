@@ -27,8 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.corpus import CleanText, DroppedPair, DroppedPairs, RawText, RegisteredText, Rows, UserFile
+from phrasemt.artefacts.corpus import DroppedPair, DroppedPairs
 from phrasemt.corpus.normalise import composed, normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_parallel, write_atomic
@@ -48,12 +47,12 @@ def clean_pairs(
     *,
     settings: CleanPairs,
     cores: int,
-    raw_source: list[In[RawText | RegisteredText | UserFile]],
-    raw_target: list[In[RawText | RegisteredText | UserFile]],
-    source: Out[CleanText],
-    target: Out[CleanText],
-    rows: Out[Rows],
-    dropped: Out[DroppedPairs],
+    raw_source: list[Path],
+    raw_target: list[Path],
+    source: Path,
+    target: Path,
+    rows: Path,
+    dropped: Path,
 ) -> None:
     """Write the normalised pairs of the raw texts that pass all filters.
 

@@ -13,9 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.corpus import CleanText, ComparedSplits, Shared, SplitCounts
-from phrasemt.artefacts.text import Subwords, Tokens
+from phrasemt.artefacts.corpus import ComparedSplits, Shared, SplitCounts
 from phrasemt.corpus.normalise import composed
 from phrasemt.errors import DataError, check_equal
 from phrasemt.files.lines import read_lines, read_parallel
@@ -34,14 +32,14 @@ def compare_splits(
     *,
     settings: CompareSplits,
     cores: int,
-    train_source: In[CleanText],
-    train_target: In[CleanText],
-    sources: list[In[CleanText]],
-    targets: list[In[CleanText]],
-    references: list[In[CleanText]],
-    source_subwords: list[In[Subwords | Tokens]],
-    target_subwords: list[In[Subwords | Tokens]],
-    counts: Out[ComparedSplits],
+    train_source: Path,
+    train_target: Path,
+    sources: list[Path],
+    targets: list[Path],
+    references: list[Path],
+    source_subwords: list[Path],
+    target_subwords: list[Path],
+    counts: Path,
 ) -> None:
     """Count what dev and the test sets share with train, and the test sets with dev, and their unusual lines.
 

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from democorpus.pairs import distant_pairs
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.corpus import ContrastivePair, Contrasts, OriginalFile, RawText, UserFile, not_a_pair, read_pair
+from phrasemt.artefacts.corpus import ContrastivePair, Contrasts, not_a_pair, read_pair
 from phrasemt.corpus.normalise import composed, normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import open_binary, read_lines, read_parallel, write_lines
@@ -49,13 +48,7 @@ class _Sentence(BaseModel):
 
 
 def extract_contrasts(
-    *,
-    settings: ExtractContrasts,
-    cores: int,
-    files: list[In[OriginalFile | UserFile]],
-    source: Out[RawText],
-    target: Out[RawText],
-    contrasts: Out[Contrasts],
+    *, settings: ExtractContrasts, cores: int, files: list[Path], source: Path, target: Path, contrasts: Path
 ) -> None:
     """Write the different sources with their right translations as a split, and the table of all pairs.
 

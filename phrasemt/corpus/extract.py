@@ -28,8 +28,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, cast
 
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.corpus import OriginalFile, RegisteredText
 from phrasemt.errors import DataError
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import bounded_lines, decode_lines, write_lines
@@ -43,9 +41,7 @@ _SEGMENT = re.compile(r"<seg.*?>(.*)</seg>")
 _ENTITY = re.compile(r"&#?\w+;")
 
 
-def extract_text(
-    *, settings: ExtractText, cores: int, files: list[In[OriginalFile]], text: Out[RegisteredText]
-) -> None:
+def extract_text(*, settings: ExtractText, cores: int, files: list[Path], text: Path) -> None:
     """Write the lines of a part in a language to `text`. files: those that `files_of` of the registry names.
 
     Raises DataError for a damaged archive, a missing member or column, bytes that are not UTF-8, and a number of lines

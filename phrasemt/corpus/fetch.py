@@ -10,8 +10,6 @@ import logging
 import os
 from pathlib import Path
 
-from phrasemt.artefacts.artefact import Out
-from phrasemt.artefacts.corpus import OriginalFile
 from phrasemt.errors import DownloadError
 from phrasemt.files.download import BLOCK, DownloadRequest, FileVerifier, download, with_progress
 from phrasemt.files.source_file import MIRROR, SourceFile, lock_file, locked, record
@@ -20,7 +18,7 @@ from phrasemt.stages.corpus import FetchCorpus
 log = logging.getLogger("phrasemt.corpus.fetch")
 
 
-def fetch_corpus(*, settings: FetchCorpus, cores: int, file: Out[OriginalFile]) -> None:
+def fetch_corpus(*, settings: FetchCorpus, cores: int, file: Path) -> None:
     """Copy or download a file of a corpus to `file`. The next run continues an interrupted download.
 
     A file without a registered checksum is compared with the lock file of the study, or recorded in it.

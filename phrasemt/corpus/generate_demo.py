@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from democorpus.pairs import conll, demo_pairs
-from phrasemt.artefacts.artefact import Out
-from phrasemt.artefacts.corpus import ContrastivePair, Contrasts, RawChunks, RawText, RawTrees
+from phrasemt.artefacts.corpus import ContrastivePair, Contrasts
 from phrasemt.corpus.contrastive_pairs import AGREEMENT
 from phrasemt.files.lines import write_atomic
 
@@ -19,12 +19,12 @@ def generate_demo(
     *,
     settings: GenerateDemo,
     cores: int,
-    source: Out[RawText],
-    target: Out[RawText],
-    trees: Out[RawTrees],
-    source_chunks: Out[RawChunks],
-    target_chunks: Out[RawChunks],
-    contrasts: Out[Contrasts],
+    source: Path,
+    target: Path,
+    trees: Path,
+    source_chunks: Path,
+    target_chunks: Path,
+    contrasts: Path,
 ) -> None:
     """Write one split: texts, trees, chunks and the table of contrastive pairs.
 

@@ -16,8 +16,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.corpus import RawText, RegisteredText, UserFile
 from phrasemt.corpus.normalise import composed, normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_parallel, write_atomic
@@ -35,14 +33,14 @@ def partition_corpus(
     *,
     settings: PartitionCorpus,
     cores: int,
-    source: list[In[RegisteredText | UserFile]],
-    target: list[In[RegisteredText | UserFile]],
-    train_source: Out[RawText],
-    train_target: Out[RawText],
-    dev_source: Out[RawText],
-    dev_target: Out[RawText],
-    test_source: Out[RawText],
-    test_target: Out[RawText],
+    source: list[Path],
+    target: list[Path],
+    train_source: Path,
+    train_target: Path,
+    dev_source: Path,
+    dev_target: Path,
+    test_source: Path,
+    test_target: Path,
 ) -> None:
     """Write `settings.test` pairs to test, `settings.dev` pairs to dev, and the other pairs to train.
 

@@ -12,16 +12,14 @@ Letters: B sentences, h heads, Q query positions, N orders of n-grams (1: tokens
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.columns import ChunkColumns, Examples, PhraseColumns
-from phrasemt.artefacts.training import Weights
-from phrasemt.artefacts.translations import AttentionAnalysis, AttentionWeights, LayerAttention
-from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
+from phrasemt.artefacts.translations import AttentionAnalysis, LayerAttention
+from phrasemt.artefacts.vocabulary import Vocabularies
 from phrasemt.batching.batch import Batch
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.forced import force, forced_sentences
@@ -74,14 +72,14 @@ def analyse_attention(
     *,
     settings: AnalyseAttention,
     cores: int,
-    weights: In[Weights],
-    examples: In[Examples],
-    source_vocabulary: In[Vocabulary],
-    target_vocabulary: In[Vocabulary],
-    phrases: list[In[PhraseColumns]],
-    chunks: list[In[ChunkColumns]],
-    attention: Out[AttentionWeights],
-    analysis: Out[AttentionAnalysis],
+    weights: Path,
+    examples: Path,
+    source_vocabulary: Path,
+    target_vocabulary: Path,
+    phrases: list[Path],
+    chunks: list[Path],
+    attention: Path,
+    analysis: Path,
 ) -> None:
     """Write the weights of a few sentence pairs (`phrasemt/files/attention.py`), and statistics over all as JSON.
 

@@ -8,17 +8,15 @@ first subword of a word counts, because no chunk starts within a word. (A subwor
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.columns import ChunkColumns, Examples
-from phrasemt.artefacts.training import Weights
 from phrasemt.artefacts.translations import ChunkAccuracies, ChunkAccuracy, ChunkDecisions
-from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
+from phrasemt.artefacts.vocabulary import Vocabularies
 from phrasemt.batching.batch import Chunks
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.forced import BATCH_POSITIONS
@@ -36,12 +34,12 @@ def score_chunks(
     *,
     settings: ScoreChunks,
     cores: int,
-    weights: In[Weights],
-    examples: list[In[Examples]],
-    source_vocabulary: In[Vocabulary],
-    target_vocabulary: In[Vocabulary],
-    chunks: list[In[ChunkColumns]],
-    scores: Out[ChunkAccuracies],
+    weights: Path,
+    examples: list[Path],
+    source_vocabulary: Path,
+    target_vocabulary: Path,
+    chunks: list[Path],
+    scores: Path,
 ) -> None:
     """Write the accuracies on each test set as JSON. chunks: the chunk columns of each test set."""
     words = Vocabularies.read(source_vocabulary, target_vocabulary)

@@ -15,11 +15,7 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.columns import PhraseColumns
 from phrasemt.artefacts.corpus import ContrastivePair, Contrasts
-from phrasemt.artefacts.text import Codes, SubwordCounts
-from phrasemt.artefacts.training import Weights
 from phrasemt.artefacts.translations import ContrastAccuracy, ContrastDecisions, KindCounts
 from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import SourceCollator
@@ -44,15 +40,15 @@ def score_contrasts(
     *,
     settings: ScoreContrasts,
     cores: int,
-    weights: In[Weights],
-    contrasts: In[Contrasts],
-    codes: list[In[Codes]],
-    source_counts: list[In[SubwordCounts]],
-    target_counts: list[In[SubwordCounts]],
-    source_vocabulary: In[Vocabulary],
-    target_vocabulary: In[Vocabulary],
-    phrases: list[In[PhraseColumns]],
-    accuracy: Out[ContrastAccuracy],
+    weights: Path,
+    contrasts: Path,
+    codes: list[Path],
+    source_counts: list[Path],
+    target_counts: list[Path],
+    source_vocabulary: Path,
+    target_vocabulary: Path,
+    phrases: list[Path],
+    accuracy: Path,
 ) -> None:
     """Write how many pairs of each kind and distance the model decides right, as JSON.
 

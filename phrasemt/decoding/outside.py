@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.corpus import CleanText, UserFile
-from phrasemt.artefacts.translations import TranslatedText, TranslatedTokens
 from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError, check_equal
 from phrasemt.files.lines import count_lines, read_lines, write_lines
@@ -27,13 +25,7 @@ log = logging.getLogger("phrasemt.import_translations")
 
 
 def import_translations(
-    *,
-    settings: ImportTranslations,
-    cores: int,
-    translations: In[UserFile],
-    reference: In[CleanText],
-    tokens: Out[TranslatedTokens],
-    text: Out[TranslatedText],
+    *, settings: ImportTranslations, cores: int, translations: Path, reference: Path, tokens: Path, text: Path
 ) -> None:
     """Write the translations of another program as tokens and as text, line by line beside the test set.
 

@@ -16,12 +16,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.columns import Examples
-from phrasemt.artefacts.text import Subwords, Tokens
-from phrasemt.artefacts.training import Weights
 from phrasemt.artefacts.translations import Perplexity, PerplexityScores
-from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
+from phrasemt.artefacts.vocabulary import Vocabularies
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import micro_batches
 from phrasemt.decoding.forced import BATCH_POSITIONS
@@ -41,12 +38,12 @@ def score_perplexity(
     *,
     settings: ScorePerplexity,
     cores: int,
-    weights: In[Weights],
-    examples: list[In[Examples]],
-    text: list[In[Subwords | Tokens]],
-    source_vocabulary: In[Vocabulary],
-    target_vocabulary: In[Vocabulary],
-    perplexity: Out[PerplexityScores],
+    weights: Path,
+    examples: list[Path],
+    text: list[Path],
+    source_vocabulary: Path,
+    target_vocabulary: Path,
+    perplexity: Path,
 ) -> None:
     """Write the perplexities on each test set as JSON.
 

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from tqdm import tqdm
 
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.columns import Examples, PhraseColumns
-from phrasemt.artefacts.training import Weights
-from phrasemt.artefacts.translations import (
-    TranslatedHypothesis,
-    TranslatedSentence,
-    TranslatedText,
-    TranslatedTokens,
-    Translations,
-)
+from phrasemt.artefacts.translations import TranslatedHypothesis, TranslatedSentence, Translations
 from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.beam import Hypothesis
@@ -35,14 +27,14 @@ def translate_examples(
     *,
     settings: TranslateExamples,
     cores: int,
-    weights: In[Weights],
-    examples: In[Examples],
-    source_vocabulary: In[Vocabulary],
-    target_vocabulary: In[Vocabulary],
-    phrases: list[In[PhraseColumns]],
-    translations: Out[Translations],
-    tokens: Out[TranslatedTokens],
-    text: Out[TranslatedText],
+    weights: Path,
+    examples: Path,
+    source_vocabulary: Path,
+    target_vocabulary: Path,
+    phrases: list[Path],
+    translations: Path,
+    tokens: Path,
+    text: Path,
 ) -> None:
     """Translate every pair of an example store.
 

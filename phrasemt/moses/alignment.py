@@ -10,8 +10,6 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.moses import AlignedText, Alignment, MosesText
 from phrasemt.errors import DataError, check_equal
 from phrasemt.files.lines import count_lines, read_parallel, write_atomic
 from phrasemt.files.system import work_folder
@@ -27,11 +25,11 @@ def align_words(
     *,
     settings: AlignWords,
     cores: int,
-    source: In[MosesText],
-    target: In[MosesText],
-    kept_source: Out[AlignedText],
-    kept_target: Out[AlignedText],
-    alignment: Out[Alignment],
+    source: Path,
+    target: Path,
+    kept_source: Path,
+    kept_target: Path,
+    alignment: Path,
 ) -> None:
     """Align the pairs with 1 to `max_words` words on each side, whose lengths differ at most by a factor of 9.
 

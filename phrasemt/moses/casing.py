@@ -11,9 +11,6 @@ import logging
 import shutil
 from pathlib import Path
 
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.moses import MosesText, Truecaser
-from phrasemt.artefacts.text import Tokens
 from phrasemt.errors import DataError, check_equal
 from phrasemt.files.lines import count_lines, read_lines, write_lines
 from phrasemt.files.system import work_folder
@@ -24,7 +21,7 @@ from phrasemt.symbols import escape, unescape
 log = logging.getLogger("phrasemt.normalize_case")
 
 
-def train_truecaser(*, settings: TrainTruecaser, cores: int, tokens: In[Tokens], truecaser: Out[Truecaser]) -> None:
+def train_truecaser(*, settings: TrainTruecaser, cores: int, tokens: Path, truecaser: Path) -> None:
     """Count the spellings of each word of a training text that stand inside of sentences."""
     with work_folder(truecaser) as work:
         made = work / "truecaser"
@@ -32,9 +29,7 @@ def train_truecaser(*, settings: TrainTruecaser, cores: int, tokens: In[Tokens],
         shutil.move(made, truecaser)
 
 
-def normalize_case(
-    *, settings: NormalizeCase, cores: int, tokens: In[Tokens], truecaser: list[In[Truecaser]], text: Out[MosesText]
-) -> None:
+def normalize_case(*, settings: NormalizeCase, cores: int, tokens: Path, truecaser: list[Path], text: Path) -> None:
     """Write each line of escaped tokens in true case, with a truecaser, or else in lower case.
 
     Raises DataError for an empty text: Moses would learn, or tune, from nothing.

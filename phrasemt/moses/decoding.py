@@ -8,9 +8,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.moses import LanguageModel, MosesText, PhraseTable, ReorderingTable, TunedWeights
-from phrasemt.artefacts.translations import TranslatedText, TranslatedTokens
+from phrasemt.artefacts.moses import TunedWeights
 from phrasemt.errors import check_equal
 from phrasemt.files.lines import read_lines, write_lines, write_text
 from phrasemt.files.system import work_folder
@@ -28,13 +26,13 @@ def translate_with_moses(
     *,
     settings: TranslateWithMoses,
     cores: int,
-    weights: list[In[TunedWeights]],
-    language_model: In[LanguageModel],
-    phrase_table: In[PhraseTable],
-    reordering_table: In[ReorderingTable],
-    source: In[MosesText],
-    tokens: Out[TranslatedTokens],
-    text: Out[TranslatedText],
+    weights: list[Path],
+    language_model: Path,
+    phrase_table: Path,
+    reordering_table: Path,
+    source: Path,
+    tokens: Path,
+    text: Path,
 ) -> None:
     """Translate each line of a split; the translation of a blank line is blank (T6).
 

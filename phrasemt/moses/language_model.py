@@ -5,8 +5,8 @@ Heafield et al. 2013, Scalable Modified Kneser-Ney Language Model Estimation.
 
 from __future__ import annotations
 
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.moses import LanguageModel, MosesText
+from pathlib import Path
+
 from phrasemt.files.system import work_folder
 from phrasemt.moses.installation import run
 from phrasemt.stages.moses import TrainLm
@@ -15,7 +15,7 @@ from phrasemt.stages.moses import TrainLm
 _MEMORY = "1G"
 
 
-def train_lm(*, settings: TrainLm, cores: int, text: In[MosesText], language_model: Out[LanguageModel]) -> None:
+def train_lm(*, settings: TrainLm, cores: int, text: Path, language_model: Path) -> None:
     """Estimate a model of this order from all lines of a text; write it in KenLM's binary form (trie).
 
     Counts of counts of very small texts give no discounts; KenLM then takes its fallback (0.5, 1 and 1.5).

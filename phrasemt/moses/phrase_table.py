@@ -10,8 +10,6 @@ import logging
 import zlib
 from pathlib import Path
 
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.moses import AlignedText, Alignment, PhraseTable, ReorderingTable
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import final_name
 from phrasemt.files.system import work_folder
@@ -32,11 +30,11 @@ def extract_phrase_table(
     *,
     settings: ExtractPhraseTable,
     cores: int,
-    source: In[AlignedText],
-    target: In[AlignedText],
-    alignment: In[Alignment],
-    phrase_table: Out[PhraseTable],
-    reordering_table: Out[ReorderingTable],
+    source: Path,
+    target: Path,
+    alignment: Path,
+    phrase_table: Path,
+    reordering_table: Path,
 ) -> None:
     """Extract and score all phrase pairs of up to seven words.
 

@@ -14,8 +14,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from phrasemt.artefacts.artefact import In, Kept, Out
-from phrasemt.artefacts.moses import LanguageModel, MosesText, PhraseTable, ReorderingTable, TunedWeights, TuningState
+from phrasemt.artefacts.moses import TunedWeights
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_bytes, digest_file
 from phrasemt.files.lines import write_text
@@ -36,13 +35,13 @@ def tune_moses(
     *,
     settings: TuneMoses,
     cores: int,
-    language_model: In[LanguageModel],
-    phrase_table: In[PhraseTable],
-    reordering_table: In[ReorderingTable],
-    source: In[MosesText],
-    reference: In[MosesText],
-    weights: Out[TunedWeights],
-    state: Kept[TuningState],
+    language_model: Path,
+    phrase_table: Path,
+    reordering_table: Path,
+    source: Path,
+    reference: Path,
+    weights: Path,
+    state: Path,
 ) -> None:
     """Tune the weights on dev; a tuning that was killed goes on after its last finished run.
 

@@ -7,17 +7,11 @@ up to the last section, "This run".
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.card import Card
-from phrasemt.artefacts.columns import ChunkColumns, PhraseColumns
-from phrasemt.artefacts.corpus import ComparedSplits, DroppedPairs
-from phrasemt.artefacts.scores import LengthScores, SystemScores
-from phrasemt.artefacts.syntax import ChunkStatistics, Parses, PhraseStatistics
-from phrasemt.artefacts.table import Report, Table
-from phrasemt.artefacts.text import RoundTrip, Subwords, Tokens
-from phrasemt.artefacts.training import TrainingRecord
-from phrasemt.artefacts.translations import AttentionAnalysis, AttentionWeights, ContrastAccuracy, TranslatedTokens
+from phrasemt.artefacts.scores import SystemScores
+from phrasemt.artefacts.table import Table
+from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.files.lines import write_text
 from phrasemt.report.claims import Evidence, claims_section
 from phrasemt.report.page import fill, write_page
@@ -39,29 +33,29 @@ def write_report(
     *,
     settings: WriteReport,
     cores: int,
-    table: In[Table],
-    records: list[In[TrainingRecord]],
-    dropped: list[In[DroppedPairs]],
-    splits: list[In[ComparedSplits]],
-    round_trips: list[In[RoundTrip]],
-    phrases: list[In[PhraseStatistics]],
-    chunks: list[In[ChunkStatistics]],
-    annotators: list[In[Card]],
-    lengths: list[In[LengthScores]],
-    analyses: list[In[AttentionAnalysis]],
-    attention: list[In[AttentionWeights]],
-    contrasts: list[In[ContrastAccuracy]],
-    source: list[In[Tokens]],
-    references: list[In[Tokens]],
-    translations: list[In[TranslatedTokens]],
-    scores: list[In[SystemScores]],
-    compared: list[In[SystemScores]],
-    source_units: list[In[Subwords | Tokens]],
-    target_units: list[In[Subwords | Tokens]],
-    parses: list[In[Parses]],
-    phrase_columns: list[In[PhraseColumns]],
-    chunk_columns: list[In[ChunkColumns]],
-    report: Out[Report],
+    table: Path,
+    records: list[Path],
+    dropped: list[Path],
+    splits: list[Path],
+    round_trips: list[Path],
+    phrases: list[Path],
+    chunks: list[Path],
+    annotators: list[Path],
+    lengths: list[Path],
+    analyses: list[Path],
+    attention: list[Path],
+    contrasts: list[Path],
+    source: list[Path],
+    references: list[Path],
+    translations: list[Path],
+    scores: list[Path],
+    compared: list[Path],
+    source_units: list[Path],
+    target_units: list[Path],
+    parses: list[Path],
+    phrase_columns: list[Path],
+    chunk_columns: list[Path],
+    report: Path,
 ) -> None:
     """Write the page of a study.
 

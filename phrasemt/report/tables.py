@@ -17,13 +17,9 @@ import re
 import textwrap
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.corpus import ComparedSplits
-from phrasemt.artefacts.scores import Comparison, MetricScores, SystemScores
-from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, CsvTable, LatexTable, MarkdownTable, Scorecard, Table
-from phrasemt.artefacts.training import AverageScores
-from phrasemt.artefacts.translations import ChunkAccuracies, ContrastAccuracy, PerplexityScores
+from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Scorecard, Table
 from phrasemt.files.lines import write_lines
 from phrasemt.report.blocks import average_blocks, chunk_blocks, notes_on_splits, perplexity_blocks
 from phrasemt.report.score_blocks import contrast_blocks, score_blocks
@@ -37,18 +33,18 @@ def make_table(
     *,
     settings: MakeTable,
     cores: int,
-    scores: list[In[SystemScores]],
-    metrics: list[In[MetricScores]],
-    comparisons: list[In[Comparison]],
-    perplexities: list[In[PerplexityScores]],
-    chunks: list[In[ChunkAccuracies]],
-    contrasts: list[In[ContrastAccuracy]],
-    averages: list[In[AverageScores]],
-    splits: list[In[ComparedSplits]],
-    table: Out[Table],
-    markdown: Out[MarkdownTable],
-    latex: Out[LatexTable],
-    csv: Out[CsvTable],
+    scores: list[Path],
+    metrics: list[Path],
+    comparisons: list[Path],
+    perplexities: list[Path],
+    chunks: list[Path],
+    contrasts: list[Path],
+    averages: list[Path],
+    splits: list[Path],
+    table: Path,
+    markdown: Path,
+    latex: Path,
+    csv: Path,
 ) -> None:
     """Make the table of a study from the score files of its systems.
 

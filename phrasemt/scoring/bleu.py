@@ -35,12 +35,8 @@ from typing import Literal
 
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.corpus import CleanText
 from phrasemt.artefacts.scores import BleuScore, MetricScore, Scores, SystemScores
 from phrasemt.artefacts.sidecar import Sidecar, sidecar_path
-from phrasemt.artefacts.text import Tokens
-from phrasemt.artefacts.translations import TranslatedText, TranslatedTokens
 from phrasemt.errors import DataError, check_equal
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import read_parallel
@@ -65,11 +61,11 @@ def score_system(
     *,
     settings: ScoreSystem,
     cores: int,
-    tokens: list[In[TranslatedTokens]],
-    text: list[In[TranslatedText]],
-    reference_tokens: list[In[Tokens]],
-    reference: list[In[CleanText]],
-    scores: Out[SystemScores],
+    tokens: list[Path],
+    text: list[Path],
+    reference_tokens: list[Path],
+    reference: list[Path],
+    scores: Path,
 ) -> None:
     """Score the translations of a system on each test set in all conventions, and write a `SystemScores`.
 

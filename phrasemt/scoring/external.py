@@ -21,11 +21,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.corpus import CleanText, UserFile
 from phrasemt.artefacts.scores import MetricOnTestSet, MetricScore, MetricScores, SystemScores
 from phrasemt.artefacts.signatures import mean_signature
-from phrasemt.artefacts.translations import TranslatedText
 from phrasemt.errors import DataError, check_equal
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import count_lines
@@ -39,11 +36,11 @@ def score_metric(
     *,
     settings: ScoreMetric,
     cores: int,
-    text: list[In[TranslatedText]],
-    reference: list[In[CleanText]],
-    source: list[In[CleanText]],
-    files: list[In[UserFile]],
-    scores: Out[MetricScores],
+    text: list[Path],
+    reference: list[Path],
+    source: list[Path],
+    files: list[Path],
+    scores: Path,
 ) -> None:
     """Run the command of a metric on each test set, and write a `MetricScores`.
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
-from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.scores import BleuScore, LengthGroup, LengthScores, LengthsOnTestSet, Scores, SystemScores
-from phrasemt.artefacts.text import Tokens
 from phrasemt.errors import check_equal
 from phrasemt.files.lines import read_lines
 from phrasemt.scoring.scores import check_comparable, of_test_sets
@@ -28,12 +27,7 @@ log = logging.getLogger("phrasemt.score_by_length")
 
 
 def score_by_length(
-    *,
-    settings: ScoreByLength,
-    cores: int,
-    scores: list[In[SystemScores]],
-    source_tokens: list[In[Tokens]],
-    lengths: Out[LengthScores],
+    *, settings: ScoreByLength, cores: int, scores: list[Path], source_tokens: list[Path], lengths: Path
 ) -> None:
     """Write a `LengthScores`. scores: score files of all seeds. source_tokens: of each test set, not cut into subwords.
 

@@ -48,14 +48,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.scores import (
     Comparison,
     ComparisonOnTestSet,
     Estimate,
     MetricComparison,
     MetricScore,
-    MetricScores,
     OverSeeds,
     PValues,
     Scores,
@@ -120,13 +118,13 @@ def compare_systems(
     *,
     settings: CompareSystems,
     cores: int,
-    baseline: list[In[SystemScores]],
-    system: list[In[SystemScores]],
-    repeated: list[In[SystemScores]],
-    baseline_metrics: list[In[MetricScores]],
-    system_metrics: list[In[MetricScores]],
-    repeated_metrics: list[In[MetricScores]],
-    comparison: Out[Comparison],
+    baseline: list[Path],
+    system: list[Path],
+    repeated: list[Path],
+    baseline_metrics: list[Path],
+    system_metrics: list[Path],
+    repeated_metrics: list[Path],
+    comparison: Path,
 ) -> None:
     """Compare a system with the baseline, and write a `Comparison`. baseline, system: score files of all seeds.
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from phrasemt.fields import Settings
 from phrasemt.files.source_file import SourceFile
 from phrasemt.registry.corpora import CorpusPart, CorpusSide, contrasts_of, part_of, read_with, side_of, source_file
-from phrasemt.stages.stage import Stage, StudyJob
+from phrasemt.stages.stage import Stage, StudyJob, files
 from phrasemt.study.datasets import CleaningFilters, ContrastText, GeneratedPairs, RegistryText
 from phrasemt.study.languages import common_code
 
@@ -18,6 +18,7 @@ class FetchCorpus(Stage):
 
     module = "phrasemt.corpus.fetch"
     job_name = "{corpus}/{file}"
+    outputs = files(file="OriginalFile")
     cached = True
 
     corpus: str
@@ -42,6 +43,8 @@ class ExtractText(Stage):
 
     module = "phrasemt.corpus.extract"
     job_name = "{corpus}/{part}.{language}"
+    inputs = files(files=["OriginalFile"])
+    outputs = files(text="RegisteredText")
     cached = True
 
     corpus: str
@@ -77,6 +80,15 @@ class PartitionCorpus(Stage):
 
     module = "phrasemt.corpus.partition"
     job_name = "{dataset}.{source}-{target}"
+    inputs = files(source=["RegisteredText | UserFile"], target=["RegisteredText | UserFile"])
+    outputs = files(
+        train_source="RawText",
+        train_target="RawText",
+        dev_source="RawText",
+        dev_target="RawText",
+        test_source="RawText",
+        test_target="RawText",
+    )
     cached = True
 
     dev: int
@@ -95,6 +107,14 @@ class GenerateDemo(Stage):
 
     module = "phrasemt.corpus.generate_demo"
     job_name = "{dataset}.{source}-{target}/{split}"
+    outputs = files(
+        source="RawText",
+        target="RawText",
+        trees="RawTrees",
+        source_chunks="RawChunks",
+        target_chunks="RawChunks",
+        contrasts="Contrasts",
+    )
     cached = True
 
     split: Literal["train", "dev", "test"]
@@ -124,6 +144,8 @@ class ExtractContrasts(Stage):
 
     module = "phrasemt.corpus.contrastive_pairs"
     job_name = "{dataset}.{source}-{target}/{split}"
+    inputs = files(files=["OriginalFile | UserFile"])
+    outputs = files(source="RawText", target="RawText", contrasts="Contrasts")
     cached = True
 
     texts: list[PairsOfFiles]
@@ -146,6 +168,10 @@ class CleanPairs(Stage):
 
     module = "phrasemt.corpus.clean"
     job_name = "{dataset}.{source}-{target}/{split}"
+    inputs = files(
+        raw_source=["RawText | RegisteredText | UserFile"], raw_target=["RawText | RegisteredText | UserFile"]
+    )
+    outputs = files(source="CleanText", target="CleanText", rows="Rows", dropped="DroppedPairs")
     cached = True
 
     source_language: str
@@ -168,6 +194,16 @@ class CompareSplits(Stage):
 
     module = "phrasemt.corpus.compare_splits"
     job_name = "{dataset}.{source}-{target}"
+    inputs = files(
+        train_source="CleanText",
+        train_target="CleanText",
+        sources=["CleanText"],
+        targets=["CleanText"],
+        references=["CleanText"],
+        source_subwords=["Subwords | Tokens"],
+        target_subwords=["Subwords | Tokens"],
+    )
+    outputs = files(counts="ComparedSplits")
     cached = True
 
     splits: list[str]  # dev, then the test sets

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from phrasemt.stages.scoring import SystemOnTestSets
-from phrasemt.stages.stage import ModelStage, Stage, StudyJob
+from phrasemt.stages.stage import ModelStage, Stage, StudyJob, files
 from phrasemt.study.architectures import ModelSettings
 from phrasemt.study.schema import Decoding
 from phrasemt.study.tokenization import Tokenizer
@@ -16,6 +16,14 @@ class TranslateExamples(ModelStage):
 
     module = "phrasemt.decoding.translate"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
+    inputs = files(
+        weights="Weights",
+        examples="Examples",
+        source_vocabulary="Vocabulary",
+        target_vocabulary="Vocabulary",
+        phrases=["PhraseColumns"],
+    )
+    outputs = files(translations="Translations", tokens="TranslatedTokens", text="TranslatedText")
     libraries = ("torch", "sacremoses")
 
     trained: ModelSettings  # the settings that the weights carry: those of the model without those of its search
@@ -37,6 +45,8 @@ class ImportTranslations(Stage):
 
     module = "phrasemt.decoding.outside"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
+    inputs = files(translations="UserFile", reference="CleanText")
+    outputs = files(tokens="TranslatedTokens", text="TranslatedText")
     libraries = ("jieba", "sacremoses")
 
     form: Literal["text", "tokens"]
@@ -53,6 +63,17 @@ class ScoreContrasts(ModelStage):
 
     module = "phrasemt.decoding.contrasts"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
+    inputs = files(
+        weights="Weights",
+        contrasts="Contrasts",
+        codes=["Codes"],
+        source_counts=["SubwordCounts"],
+        target_counts=["SubwordCounts"],
+        source_vocabulary="Vocabulary",
+        target_vocabulary="Vocabulary",
+        phrases=["PhraseColumns"],
+    )
+    outputs = files(accuracy="ContrastAccuracy")
     libraries = ("torch", "jieba", "sacremoses", "subword-nmt")
 
     dataset: str
@@ -78,6 +99,15 @@ class AnalyseAttention(ModelStage):
 
     module = "phrasemt.decoding.attention"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
+    inputs = files(
+        weights="Weights",
+        examples="Examples",
+        source_vocabulary="Vocabulary",
+        target_vocabulary="Vocabulary",
+        phrases=["PhraseColumns"],
+        chunks=["ChunkColumns"],
+    )
+    outputs = files(attention="AttentionWeights", analysis="AttentionAnalysis")
     libraries = ("torch", "pyarrow")
 
     dataset: str
@@ -100,6 +130,14 @@ class ScorePerplexity(ModelOnTestSets):
     """Measure the perplexity of a language model, per token and per word."""
 
     module = "phrasemt.decoding.perplexity"
+    inputs = files(
+        weights="Weights",
+        examples=["Examples"],
+        text=["Subwords | Tokens"],
+        source_vocabulary="Vocabulary",
+        target_vocabulary="Vocabulary",
+    )
+    outputs = files(perplexity="PerplexityScores")
     libraries = ("torch",)
 
     words_are_cut: bool  # into subwords
@@ -113,4 +151,12 @@ class ScoreChunks(ModelOnTestSets):
     """Compare the decisions of a chunk-based decoder with the chunks of the reference."""
 
     module = "phrasemt.decoding.chunks"
+    inputs = files(
+        weights="Weights",
+        examples=["Examples"],
+        source_vocabulary="Vocabulary",
+        target_vocabulary="Vocabulary",
+        chunks=["ChunkColumns"],
+    )
+    outputs = files(scores="ChunkAccuracies")
     libraries = ("torch", "numpy")

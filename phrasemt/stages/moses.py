@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
-from phrasemt.stages.stage import Stage, StudyJob
+from phrasemt.stages.stage import Stage, StudyJob, files
 from phrasemt.study.moses import MosesModel, Search, Tuning
 from phrasemt.study.tokenization import Tokenizer
 
@@ -16,6 +16,8 @@ class TrainTruecaser(Stage):
 
     module = "phrasemt.moses.casing"
     job_name = "{dataset}.{source}-{target}/{language}"
+    inputs = files(tokens="Tokens")
+    outputs = files(truecaser="Truecaser")
     programs = ("scripts/recaser/train-truecaser.perl",)
 
 
@@ -24,6 +26,8 @@ class NormalizeCase(Stage):
 
     module = "phrasemt.moses.casing"
     job_name = "{dataset}.{source}-{target}/{phrase_model}.{split}.{language}"
+    inputs = files(tokens="Tokens", truecaser=["Truecaser"])
+    outputs = files(text="MosesText")
     programs = ("scripts/recaser/truecase.perl",)
 
 
@@ -32,6 +36,8 @@ class TrainLm(Stage):
 
     module = "phrasemt.moses.language_model"
     job_name = "{dataset}.{source}-{target}/{phrase_model}"
+    inputs = files(text="MosesText")
+    outputs = files(language_model="LanguageModel")
     programs = ("bin/lmplz", "bin/build_binary")
 
     order: int
@@ -46,6 +52,8 @@ class AlignWords(Stage):
 
     module = "phrasemt.moses.alignment"
     job_name = "{dataset}.{source}-{target}/{phrase_model}"
+    inputs = files(source="MosesText", target="MosesText")
+    outputs = files(kept_source="AlignedText", kept_target="AlignedText", alignment="Alignment")
     programs = ("bin/fast_align", "bin/atools")
 
     max_words: int
@@ -60,6 +68,8 @@ class ExtractPhraseTable(Stage):
 
     module = "phrasemt.moses.phrase_table"
     job_name = "{dataset}.{source}-{target}/{phrase_model}"
+    inputs = files(source="AlignedText", target="AlignedText", alignment="Alignment")
+    outputs = files(phrase_table="PhraseTable", reordering_table="ReorderingTable")
     programs = (
         "scripts/training/train-model.perl",
         "bin/extract",
@@ -86,8 +96,16 @@ class TuneMoses(PhraseBasedStage):
 
     module = "phrasemt.moses.tuning"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}"
+    inputs = files(
+        language_model="LanguageModel",
+        phrase_table="PhraseTable",
+        reordering_table="ReorderingTable",
+        source="MosesText",
+        reference="MosesText",
+    )
+    outputs = files(weights="TunedWeights")
     # Snakemake deletes the outputs of a job before it runs; the n-best lists of finished runs must stay.
-    folders: ClassVar[dict[str, str]] = {"state": "{params.state}"}
+    folders = files(state="TuningState")
     programs = (
         "scripts/training/mert-moses.pl",
         *_FILTER,
@@ -114,6 +132,14 @@ class TranslateWithMoses(PhraseBasedStage):
 
     module = "phrasemt.moses.decoding"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
+    inputs = files(
+        weights=["TunedWeights"],
+        language_model="LanguageModel",
+        phrase_table="PhraseTable",
+        reordering_table="ReorderingTable",
+        source="MosesText",
+    )
+    outputs = files(tokens="TranslatedTokens", text="TranslatedText")
     libraries = ("sacremoses",)
     programs = (*_FILTER, "bin/moses", "scripts/recaser/detruecase.perl")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from phrasemt.stages.stage import Stage, Wildcards
+from phrasemt.stages.stage import Stage, Wildcards, files
 from phrasemt.study.claims import AnalysedFigure, StudiedClaim, analysed_figures, studied_claims
 from phrasemt.study.compared import ComparedCost, ComparedFigure, compared_costs, compared_figures
 from phrasemt.study.evaluation import SEED
@@ -15,6 +15,17 @@ class MakeTable(Stage):
     """Make the table of results as JSON, Markdown, LaTeX and CSV."""
 
     module = "phrasemt.report.tables"
+    inputs = files(
+        scores=["SystemScores"],
+        metrics=["MetricScores"],
+        comparisons=["Comparison"],
+        perplexities=["PerplexityScores"],
+        chunks=["ChunkAccuracies"],
+        contrasts=["ContrastAccuracy"],
+        averages=["AverageScores"],
+        splits=["ComparedSplits"],
+    )
+    outputs = files(table="Table", markdown="MarkdownTable", latex="LatexTable", csv="CsvTable")
 
     study: str
     title: str
@@ -65,6 +76,31 @@ class WriteReport(Stage):
     """Write one self-contained HTML page about the study."""
 
     module = "phrasemt.report.report"
+    inputs = files(
+        table="Table",
+        records=["TrainingRecord"],
+        dropped=["DroppedPairs"],
+        splits=["ComparedSplits"],
+        round_trips=["RoundTrip"],
+        phrases=["PhraseStatistics"],
+        chunks=["ChunkStatistics"],
+        annotators=["Card"],
+        lengths=["LengthScores"],
+        analyses=["AttentionAnalysis"],
+        attention=["AttentionWeights"],
+        contrasts=["ContrastAccuracy"],
+        source=["Tokens"],
+        references=["Tokens"],
+        translations=["TranslatedTokens"],
+        scores=["SystemScores"],
+        compared=["SystemScores"],
+        source_units=["Subwords | Tokens"],
+        target_units=["Subwords | Tokens"],
+        parses=["Parses"],
+        phrase_columns=["PhraseColumns"],
+        chunk_columns=["ChunkColumns"],
+    )
+    outputs = files(report="Report")
     libraries = ("jinja2", "matplotlib")
 
     title: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from phrasemt.stages.stage import Stage, StudyJob
+from phrasemt.stages.stage import Stage, StudyJob, files
 from phrasemt.study.datasets import ReferenceLength
 from phrasemt.study.evaluation import SEED
 from phrasemt.study.tokenization import Tokenizer
@@ -32,6 +32,10 @@ class ScoreSystem(SystemOnTestSets):
     """Compute BLEU in all conventions, chrF and TER, with signatures."""
 
     module = "phrasemt.scoring.bleu"
+    inputs = files(
+        tokens=["TranslatedTokens"], text=["TranslatedText"], reference_tokens=["Tokens"], reference=["CleanText"]
+    )
+    outputs = files(scores="SystemScores")
     libraries = ("sacrebleu",)
 
     references: list[int]  # number of references of each test set
@@ -52,6 +56,8 @@ class ScoreMetric(SystemOnTestSets):
 
     module = "phrasemt.scoring.external"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{metric}"
+    inputs = files(text=["TranslatedText"], reference=["CleanText"], source=["CleanText"], files=["UserFile"])
+    outputs = files(scores="MetricScores")
 
     metric: str
     better: Literal["higher", "lower"]
@@ -72,6 +78,8 @@ class ScoreByLength(Stage):
 
     module = "phrasemt.scoring.lengths"
     job_name = "{dataset}.{source}-{target}/{system}"
+    inputs = files(scores=["SystemScores"], source_tokens=["Tokens"])
+    outputs = files(lengths="LengthScores")
     libraries = ("numpy",)
 
     dataset: str
@@ -98,6 +106,15 @@ class CompareSystems(Stage):
 
     module = "phrasemt.scoring.significance"
     job_name = "{dataset}.{source}-{target}/{system}"
+    inputs = files(
+        baseline=["SystemScores"],
+        system=["SystemScores"],
+        repeated=["SystemScores"],
+        baseline_metrics=["MetricScores"],
+        system_metrics=["MetricScores"],
+        repeated_metrics=["MetricScores"],
+    )
+    outputs = files(comparison="Comparison")
     libraries = ("numpy", "scipy")
 
     dataset: str

@@ -1,21 +1,17 @@
 """The declaration of a stage: everything about it but its code and its rule.
 
 A stage is one class here, one function `<name>` in its module, one subcommand and one rule, all of one name. It turns
-input files into output files under settings that are a small part of the study. Its files are the parameters of its
-function, `weights: Out[Weights]`; they are read from the source, because an import of the function would load torch.
+input files into output files under settings that are a small part of the study. Its files are parameters of its
+function. Kinds of files are named, because an import of their classes would load NumPy and Arrow.
 """
 
 from __future__ import annotations
 
-import ast
-import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-import phrasemt
 from phrasemt.fields import Settings
 from phrasemt.study.architectures import Architecture, ModelInputs, ModelSettings
 from phrasemt.study.datasets import Dataset
@@ -23,9 +19,12 @@ from phrasemt.study.schema import Study, System
 
 Wildcards = Mapping[str, str]
 Use = Literal["input", "output", "folder"]
-_USES: dict[str, Use] = {"In": "input", "Out": "output", "Kept": "folder"}
-_FILE = re.compile(r"(?P<many>(?:list|Sequence)\[)?(?P<use>In|Out|Kept)\[(?P<kinds>[\w |]+)\]\]?")
-_PACKAGE = Path(phrasemt.__file__).parent
+Files = Mapping[str, str | list[str]]
+
+
+def files(**kinds: str | list[str]) -> Files:
+    """The files of a stage, by name: their kind, or several ("Subwords | Tokens"). [kind]: any number of such files."""
+    return kinds
 
 
 @dataclass(frozen=True)
@@ -74,6 +73,15 @@ class Stage(Settings):
 
     module: ClassVar[str]
     """Module of the function `<name>(*, settings, cores, <files>)`."""
+    inputs: ClassVar[Files] = {}
+    outputs: ClassVar[Files] = {}
+    folders: ClassVar[Files] = {}
+    """Folders that stay between runs."""
+    resumes: ClassVar[bool] = False
+    """Whether the stage may run in several processes and may stop before its end, to continue in the next run.
+
+    Its function then takes `processes` and `minutes`, too.
+    """
     job_name: ClassVar[str] = ""
     """Pattern of wildcards that tells the jobs of the stage apart, in logs and displays; empty: there is one job."""
     libraries: ClassVar[tuple[str, ...]] = ()
@@ -93,16 +101,13 @@ class Stage(Settings):
     @classmethod
     def stage_files(cls, use: Use | None = None) -> list[StageFile]:
         """The files of the stage, or those that it uses so: inputs, then outputs, then folders kept between runs."""
-        found = _files_of(cls.module, cls.stage_name())
-        return [file for file in found if use in (None, file.use)]
-
-    @classmethod
-    def resumes(cls) -> bool:
-        """Whether the stage may run in several processes and may stop before its end, to continue in the next run.
-
-        Its function then takes `processes` and `minutes`, too.
-        """
-        return "processes" in (argument.arg for argument in _parameters(cls.module, cls.stage_name()))
+        declared: dict[Use, Files] = {"input": cls.inputs, "output": cls.outputs, "folder": cls.folders}
+        return [
+            StageFile(name, one, tuple("".join(kinds).split(" | ")), many=isinstance(kinds, list))
+            for one, files in declared.items()
+            if use in (None, one)
+            for name, kinds in files.items()
+        ]
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
@@ -149,22 +154,3 @@ class ModelStage(Stage):
 
     def chosen_module(self) -> str:
         return f"phrasemt.models.{self.model.family}"
-
-
-@functools.cache
-def _parameters(module: str, name: str) -> list[ast.arg]:
-    """The parameters of the function of a stage, all of which are passed by name."""
-    tree = ast.parse((_PACKAGE.parent / Path(*module.split("."))).with_suffix(".py").read_bytes())
-    (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
-    return function.args.kwonlyargs
-
-
-@functools.cache
-def _files_of(module: str, name: str) -> list[StageFile]:
-    files = []
-    for argument in _parameters(module, name):
-        match = _FILE.fullmatch(ast.unparse(argument.annotation)) if argument.annotation else None
-        if match:
-            kinds = tuple(match["kinds"].split(" | "))
-            files.append(StageFile(argument.arg, _USES[match["use"]], kinds, many=bool(match["many"])))
-    return sorted(files, key=lambda file: list(_USES.values()).index(file.use))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from phrasemt.stages.stage import Stage, StudyJob
+from phrasemt.stages.stage import Stage, StudyJob, files
 from phrasemt.study.tokenization import Tokenizer
 
 
@@ -13,6 +13,8 @@ class TokenizeText(Stage):
 
     module = "phrasemt.text.tokenize"
     job_name = "{dataset}.{source}-{target}/{split}.{language}"
+    inputs = files(text="CleanText")
+    outputs = files(tokens="Tokens", round_trip="RoundTrip")
     libraries = ("jieba", "sacrebleu", "sacremoses")
     cached = True
 
@@ -28,6 +30,8 @@ class LearnSubwords(Stage):
 
     module = "phrasemt.text.subwords"
     job_name = "{dataset}.{source}-{target}"
+    inputs = files(source="Tokens", target="Tokens", given=["UserFile"])
+    outputs = files(codes="Codes", source_counts="SubwordCounts", target_counts="SubwordCounts")
     libraries = ("subword-nmt",)
     cached = True
 
@@ -45,6 +49,8 @@ class ApplySubwords(Stage):
 
     module = "phrasemt.text.subwords"
     job_name = "{dataset}.{source}-{target}/{split}.{language}"
+    inputs = files(tokens="Tokens", codes="Codes", counts="SubwordCounts")
+    outputs = files(subwords="Subwords")
     libraries = ("subword-nmt",)
     cached = True
 
@@ -60,6 +66,8 @@ class BuildVocabulary(Stage):
 
     module = "phrasemt.text.vocab"
     job_name = "{dataset}.{source}-{target}"
+    inputs = files(source="Subwords | Tokens", target="Subwords | Tokens", given=["UserFile"])
+    outputs = files(source_vocabulary="Vocabulary", target_vocabulary="Vocabulary")
     cached = True
 
     shared: bool  # one vocabulary of both sides
@@ -76,5 +84,13 @@ class PackExamples(Stage):
 
     module = "phrasemt.batching.pack"
     job_name = "{dataset}.{source}-{target}/{split}"
+    inputs = files(
+        rows="Rows",
+        source="Subwords | Tokens",
+        target="Subwords | Tokens",
+        source_vocabulary="Vocabulary",
+        target_vocabulary="Vocabulary",
+    )
+    outputs = files(examples="Examples")
     libraries = ("pyarrow",)
     cached = True

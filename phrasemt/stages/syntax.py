@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from phrasemt.files.source_file import SourceFile
 from phrasemt.registry.stanza_models import published_file
-from phrasemt.stages.stage import Stage, StudyJob
+from phrasemt.stages.stage import Stage, StudyJob, files
 from phrasemt.study.architectures import PhraseSegmentation
 
 
@@ -16,6 +16,7 @@ class FetchStanzaFile(Stage):
 
     module = "phrasemt.syntax.model_files"
     job_name = "{language}/{file}"
+    outputs = files(file="StanzaFile")
     cached = True
 
     source: SourceFile
@@ -49,6 +50,12 @@ class TrainVectors(AnnotatorStage):
     """Train word vectors for a parser or chunker."""
 
     module = "phrasemt.syntax.stanza.vectors"
+    inputs = files(
+        texts=["RegisteredText | RawText | UserFile"],
+        trees=["RegisteredText | RawTrees | UserFile"],
+        chunks=["RegisteredText | RawChunks | UserFile"],
+    )
+    outputs = files(vectors="Vectors")
     libraries = ("gensim", "sacremoses", "stanza", "torch")
     cached = True
 
@@ -59,6 +66,13 @@ class TrainTagger(AnnotatorStage):
     """Train a part-of-speech tagger on the leaves of trees."""
 
     module = "phrasemt.syntax.stanza.training"
+    inputs = files(
+        train=["RegisteredText | RawTrees | UserFile"],
+        dev=["RegisteredText | RawTrees | UserFile"],
+        test=["RegisteredText | RawTrees | UserFile"],
+        vectors="Vectors",
+    )
+    outputs = files(tagger="Tagger", scores="TaggerScores")
     libraries = ("stanza", "torch")
     cached = True
 
@@ -71,6 +85,15 @@ class TrainParser(AnnotatorStage):
     """Train a constituency parser on trees."""
 
     module = "phrasemt.syntax.stanza.training"
+    inputs = files(
+        train=["RegisteredText | RawTrees | UserFile"],
+        dev=["RegisteredText | RawTrees | UserFile"],
+        test=["RegisteredText | RawTrees | UserFile"],
+        vectors="Vectors",
+        tagger="Tagger",
+        tagger_scores="TaggerScores",
+    )
+    outputs = files(constituency="ConstituencyParser", annotator="Card")
     libraries = ("stanza", "torch")
     cached = True
     located = ("tagger", "vectors")
@@ -84,6 +107,13 @@ class TrainChunker(AnnotatorStage):
     """Train a chunk tagger on CoNLL-2000 columns."""
 
     module = "phrasemt.syntax.stanza.training"
+    inputs = files(
+        train=["RegisteredText | RawChunks | UserFile"],
+        dev=["RegisteredText | RawChunks | UserFile"],
+        test=["RegisteredText | RawChunks | UserFile"],
+        vectors="Vectors",
+    )
+    outputs = files(chunker="Chunker", annotator="Card")
     libraries = ("stanza", "torch")
     cached = True
     located = ("vectors",)
@@ -98,6 +128,15 @@ class DescribeAnnotator(Stage):
 
     module = "phrasemt.syntax.model_files"
     job_name = "{annotator}"
+    inputs = files(
+        constituency=["StanzaFile | UserFile"],
+        chunker=["StanzaFile | UserFile"],
+        tagger=["StanzaFile | UserFile"],
+        vectors=["StanzaFile | UserFile"],
+        forward_charlm=["StanzaFile | UserFile"],
+        backward_charlm=["StanzaFile | UserFile"],
+    )
+    outputs = files(annotator="Card")
     libraries = ("stanza",)
 
     kind: Literal["constituency", "chunks"]
@@ -119,6 +158,8 @@ class CollectTrees(Stage):
 
     module = "phrasemt.syntax.given_trees"
     job_name = "{annotator}"
+    inputs = files(files=["UserFile"])
+    outputs = files(trees="GivenTrees", annotator="Card")
     libraries = ("pyarrow", "stanza")
     cached = True
 
@@ -134,6 +175,8 @@ class CollectSentences(Stage):
 
     module = "phrasemt.syntax.sentences"
     job_name = "{dataset}.{source}-{target}/{split}.{language}"
+    inputs = files(tokens="Tokens")
+    outputs = files(sentences="CollectedSentences")
     libraries = ("pyarrow",)
     cached = True
 
@@ -157,9 +200,17 @@ class AnnotateSentences(Stage):
 class ParseSentences(AnnotateSentences):
     """Parse the sentences that the store of annotations does not have yet."""
 
+    inputs = files(sentences="CollectedSentences", annotator="Card")
+    outputs = files(annotations="Parses")
+    folders = files(cache="ParseStore")
+
 
 class TagSentences(AnnotateSentences):
     """Tag the chunks of the sentences that the store of annotations does not have yet."""
+
+    inputs = files(sentences="CollectedSentences", annotator="Card")
+    outputs = files(annotations="Tags")
+    folders = files(cache="ParseStore")
 
 
 class ExtractPhrases(Stage):
@@ -167,6 +218,15 @@ class ExtractPhrases(Stage):
 
     module = "phrasemt.syntax.phrases.extract"
     job_name = "{dataset}.{source}-{target}/{segmenter}.{split}"
+    inputs = files(
+        rows="Rows",
+        tokens="Tokens",
+        subwords="Subwords | Tokens",
+        parses=["Parses"],
+        given=["UserFile"],
+        dropped=["DroppedPairs"],
+    )
+    outputs = files(phrases="PhraseColumns")
     libraries = ("pyarrow", "numpy")
     cached = True
 
@@ -184,6 +244,8 @@ class MeasurePhrases(Stage):
 
     module = "phrasemt.syntax.phrases.statistics"
     job_name = "{dataset}.{source}-{target}/{segmenter}.{split}"
+    inputs = files(phrases="PhraseColumns", tokens="Tokens", subwords="Subwords | Tokens", parses=["Parses"])
+    outputs = files(statistics="PhraseStatistics")
     cached = True
 
     segmentation: str  # its name in statistics and report
@@ -200,6 +262,10 @@ class ExtractChunks(Stage):
 
     module = "phrasemt.syntax.chunks.extract"
     job_name = "{dataset}.{source}-{target}/{split}"
+    inputs = files(
+        rows="Rows", tokens="Tokens", subwords="Subwords | Tokens", gold=["RawChunks"], tags=["Tags"], parses=["Parses"]
+    )
+    outputs = files(chunks="ChunkColumns", statistics="ChunkStatistics")
     libraries = ("pyarrow", "numpy")
     cached = True
 

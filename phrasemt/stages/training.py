@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from phrasemt.stages.stage import ModelStage, StudyJob
+from phrasemt.stages.stage import ModelStage, StudyJob, files
 from phrasemt.study.tokenization import BleuTokenizer
 from phrasemt.study.training import Training
 
@@ -14,6 +14,21 @@ class TrainModel(ModelStage):
 
     module = "phrasemt.training.loop"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}"
+    inputs = files(
+        train="Examples",
+        dev="Examples",
+        dev_reference="Tokens",
+        source_vocabulary="Vocabulary",
+        target_vocabulary="Vocabulary",
+        train_phrases=["PhraseColumns"],
+        dev_phrases=["PhraseColumns"],
+        train_chunks=["ChunkColumns"],
+        dev_chunks=["ChunkColumns"],
+        initial_weights=["Weights | UserFile"],
+    )
+    outputs = files(record="TrainingRecord")
+    folders = files(state="TrainingState")
+    resumes = True
     libraries = ("torch", "numpy")
 
     rate_width: int  # width d that the learning rate of Vaswani et al. is scaled by
@@ -35,6 +50,16 @@ class AverageCheckpoints(ModelStage):
 
     module = "phrasemt.training.average"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}"
+    inputs = files(
+        record="TrainingRecord",
+        dev="Examples",
+        dev_reference="Tokens",
+        source_vocabulary="Vocabulary",
+        target_vocabulary="Vocabulary",
+        dev_phrases=["PhraseColumns"],
+        dev_chunks=["ChunkColumns"],
+    )
+    outputs = files(weights="Weights", scores="AverageScores")
     libraries = ("torch", "numpy")
 
     dataset: str

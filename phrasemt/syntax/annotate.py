@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.artefacts.artefact import In, Kept, Out
 from phrasemt.artefacts.card import Card, Kind
-from phrasemt.artefacts.syntax import CollectedSentences, Parses, ParseStore, Tags
 from phrasemt.errors import DamagedFileError, DataError, check_equal
 from phrasemt.files.parallel import batched, map_in_order
 from phrasemt.machine.gpus import torch_has_gpu
@@ -44,13 +42,7 @@ KeyedSentences = list[tuple[bytes, list[str]]]  # keys and sentences
 
 
 def parse_sentences(
-    *,
-    settings: AnnotateSentences,
-    cores: int,
-    sentences: In[CollectedSentences],
-    annotator: In[Card],
-    annotations: Out[Parses],
-    cache: Kept[ParseStore],
+    *, settings: AnnotateSentences, cores: int, sentences: Path, annotator: Path, annotations: Path, cache: Path
 ) -> None:
     """Write the trees of the sentences of a job.
 
@@ -60,13 +52,7 @@ def parse_sentences(
 
 
 def tag_sentences(
-    *,
-    settings: AnnotateSentences,
-    cores: int,
-    sentences: In[CollectedSentences],
-    annotator: In[Card],
-    annotations: Out[Tags],
-    cache: Kept[ParseStore],
+    *, settings: AnnotateSentences, cores: int, sentences: Path, annotator: Path, annotations: Path, cache: Path
 ) -> None:
     """Write the chunk tags of the sentences of a job.
 

@@ -13,10 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.card import Card
-from phrasemt.artefacts.corpus import UserFile
-from phrasemt.artefacts.syntax import GivenTrees
 from phrasemt.errors import DataError
 from phrasemt.stages.syntax import CollectTrees
 from phrasemt.symbols import unescape
@@ -31,9 +28,7 @@ _SHOWN = 100  # characters of a sentence in a message
 _KEY_DIGITS = 2 * KEY_BYTES
 
 
-def collect_trees(
-    *, settings: CollectTrees, cores: int, files: list[In[UserFile]], trees: Out[GivenTrees], annotator: Out[Card]
-) -> None:
+def collect_trees(*, settings: CollectTrees, cores: int, files: list[Path], trees: Path, annotator: Path) -> None:
     """Write the trees of bracketed files by the keys of their sentences, and the card of the parser.
 
     The first of several trees of a sentence counts. A second entry of each tree has the key of its characters as one

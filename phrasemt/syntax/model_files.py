@@ -8,11 +8,9 @@ without network. It changes no result. The trainings write the cards of their mo
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
-from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.card import OPTIONAL, ROLES, Card
-from phrasemt.artefacts.corpus import UserFile
-from phrasemt.artefacts.syntax import StanzaFile
 from phrasemt.errors import DataError
 from phrasemt.files.download import DownloadRequest, download
 from phrasemt.registry.stanza_models import URL
@@ -21,7 +19,7 @@ from phrasemt.stages.syntax import DescribeAnnotator, FetchStanzaFile
 URL_VARIABLE = "PHRASEMT_STANZA_URL"
 
 
-def fetch_stanza_file(*, settings: FetchStanzaFile, cores: int, file: Out[StanzaFile]) -> None:
+def fetch_stanza_file(*, settings: FetchStanzaFile, cores: int, file: Path) -> None:
     """Download a model file and compare it with its checksum.
 
     Raises DownloadError if the file cannot be fetched or differs from the published file.
@@ -38,13 +36,13 @@ def describe_annotator(
     *,
     settings: DescribeAnnotator,
     cores: int,
-    constituency: list[In[StanzaFile | UserFile]],
-    chunker: list[In[StanzaFile | UserFile]],
-    tagger: list[In[StanzaFile | UserFile]],
-    vectors: list[In[StanzaFile | UserFile]],
-    forward_charlm: list[In[StanzaFile | UserFile]],
-    backward_charlm: list[In[StanzaFile | UserFile]],
-    annotator: Out[Card],
+    constituency: list[Path],
+    chunker: list[Path],
+    tagger: list[Path],
+    vectors: list[Path],
+    forward_charlm: list[Path],
+    backward_charlm: list[Path],
+    annotator: Path,
 ) -> None:
     """Write the card of model files. Each list holds the file of a role, or is empty.
 

@@ -24,9 +24,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.syntax import CollectedSentences
-from phrasemt.artefacts.text import Tokens
 from phrasemt.errors import DamagedFileError
 from phrasemt.files.columns import open_described, with_description
 from phrasemt.files.lines import LineBlock, read_blocks, write_atomic
@@ -86,9 +83,7 @@ def numpy_keys(column: pa.FixedSizeBinaryArray) -> Keys:
     return keys[column.offset : column.offset + len(column)]
 
 
-def collect_sentences(
-    *, settings: CollectSentences, cores: int, tokens: In[Tokens], sentences: Out[CollectedSentences]
-) -> None:
+def collect_sentences(*, settings: CollectSentences, cores: int, tokens: Path, sentences: Path) -> None:
     """Write the distinct sentences of a text, without the empty one, by key. Memory: the sentences of one bucket."""
     lines = empty = distinct = 0
     schema = with_description(SCHEMA, format=FORMAT, buckets=BUCKETS)

@@ -16,9 +16,6 @@ from pathlib import Path
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.corpus import UserFile
-from phrasemt.artefacts.text import Codes, SubwordCounts, Subwords, Tokens
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.stages.subwords import ApplySubwords, LearnSubwords
@@ -36,12 +33,12 @@ def learn_subwords(
     *,
     settings: LearnSubwords,
     cores: int,
-    source: In[Tokens],
-    target: In[Tokens],
-    codes: Out[Codes],
-    source_counts: Out[SubwordCounts],
-    target_counts: Out[SubwordCounts],
-    given: Sequence[In[UserFile]] = (),
+    source: Path,
+    target: Path,
+    codes: Path,
+    source_counts: Path,
+    target_counts: Path,
+    given: Sequence[Path] = (),
 ) -> None:
     """Learn merges on the words of both sides together, and count the resulting subwords of each side.
 
@@ -100,13 +97,7 @@ def learn_subwords(
 
 
 def apply_subwords(
-    *,
-    settings: ApplySubwords,
-    cores: int,
-    tokens: In[Tokens],
-    codes: In[Codes],
-    counts: In[SubwordCounts],
-    subwords: Out[Subwords],
+    *, settings: ApplySubwords, cores: int, tokens: Path, codes: Path, counts: Path, subwords: Path
 ) -> None:
     """Cut each token into subwords. Subwords that are rarer than the threshold in train are cut further."""
     arguments = (_read_merges(codes), _read_vocabulary(counts, settings.vocabulary_threshold))

@@ -15,9 +15,7 @@ from pathlib import Path
 
 from sacrebleu.metrics import BLEU
 
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.corpus import CleanText
-from phrasemt.artefacts.text import RoundTrip, Tokens
+from phrasemt.artefacts.text import RoundTrip
 from phrasemt.files.lines import read_parallel
 from phrasemt.languages import WITH_MOSES_RULES, punctuation_normalizer
 from phrasemt.stages.subwords import TokenizeText
@@ -34,9 +32,7 @@ _ROUND_TRIP_LINES = 2_000
 _GOOD_ROUND_TRIP = 99.0
 
 
-def tokenize_text(
-    *, settings: TokenizeText, cores: int, text: In[CleanText], tokens: Out[Tokens], round_trip: Out[RoundTrip]
-) -> None:
+def tokenize_text(*, settings: TokenizeText, cores: int, text: Path, tokens: Path, round_trip: Path) -> None:
     """Write each line of a text as tokens with escaped XML characters.
 
     round_trip: JSON with the score of the round trip (0 to 100), its signature, and the numbers of compared and of

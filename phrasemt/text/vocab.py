@@ -8,10 +8,8 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.corpus import UserFile
-from phrasemt.artefacts.text import Subwords, Tokens
 from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines, write_lines
@@ -26,11 +24,11 @@ def build_vocabulary(
     *,
     settings: BuildVocabulary,
     cores: int,
-    source: In[Subwords | Tokens],
-    target: In[Subwords | Tokens],
-    source_vocabulary: Out[Vocabulary],
-    target_vocabulary: Out[Vocabulary],
-    given: Sequence[In[UserFile]] = (),
+    source: Path,
+    target: Path,
+    source_vocabulary: Path,
+    target_vocabulary: Path,
+    given: Sequence[Path] = (),
 ) -> None:
     """Give ids to the subwords of each side of the training text, or of both sides together (`settings.shared`).
 

@@ -14,11 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.columns import ChunkColumns, Examples, PhraseColumns
-from phrasemt.artefacts.text import Tokens
-from phrasemt.artefacts.training import AverageScores, DevScores, LastUpdate, TrainingRecord, Weights, ranked
-from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
+from phrasemt.artefacts.training import AverageScores, DevScores, LastUpdate, TrainingRecord, ranked
+from phrasemt.artefacts.vocabulary import Vocabularies
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.dev_bleu import read_dev_references
 from phrasemt.errors import DamagedFileError, MismatchError
@@ -38,15 +35,15 @@ def average_checkpoints(
     *,
     settings: AverageCheckpoints,
     cores: int,
-    record: In[TrainingRecord],
-    dev: In[Examples],
-    dev_reference: In[Tokens],
-    source_vocabulary: In[Vocabulary],
-    target_vocabulary: In[Vocabulary],
-    dev_phrases: list[In[PhraseColumns]],
-    dev_chunks: list[In[ChunkColumns]],
-    weights: Out[Weights],
-    scores: Out[AverageScores],
+    record: Path,
+    dev: Path,
+    dev_reference: Path,
+    source_vocabulary: Path,
+    target_vocabulary: Path,
+    dev_phrases: list[Path],
+    dev_chunks: list[Path],
+    weights: Path,
+    scores: Path,
 ) -> None:
     """Average the last checkpoints that a training record names, with sums in float64, and score the average on dev.
 

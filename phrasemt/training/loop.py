@@ -13,12 +13,8 @@ from typing import NoReturn
 
 import torch
 
-from phrasemt.artefacts.artefact import In, Kept, Out
-from phrasemt.artefacts.columns import ChunkColumns, Examples, PhraseColumns
-from phrasemt.artefacts.corpus import UserFile
-from phrasemt.artefacts.text import Tokens
-from phrasemt.artefacts.training import TrainingRecord, TrainingState, Weights
-from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
+from phrasemt.artefacts.training import TrainingRecord
+from phrasemt.artefacts.vocabulary import Vocabularies
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import UpdatePlan
 from phrasemt.batching.shares import PlannedUpdate, Share
@@ -50,18 +46,18 @@ def train_model(
     cores: int,
     processes: int = 1,
     minutes: float = 0,
-    train: In[Examples],
-    dev: In[Examples],
-    dev_reference: In[Tokens],
-    source_vocabulary: In[Vocabulary],
-    target_vocabulary: In[Vocabulary],
-    train_phrases: list[In[PhraseColumns]],
-    dev_phrases: list[In[PhraseColumns]],
-    train_chunks: list[In[ChunkColumns]],
-    dev_chunks: list[In[ChunkColumns]],
-    initial_weights: list[In[Weights | UserFile]],
-    record: Out[TrainingRecord],
-    state: Kept[TrainingState],
+    train: Path,
+    dev: Path,
+    dev_reference: Path,
+    source_vocabulary: Path,
+    target_vocabulary: Path,
+    train_phrases: list[Path],
+    dev_phrases: list[Path],
+    train_chunks: list[Path],
+    dev_chunks: list[Path],
+    initial_weights: list[Path],
+    record: Path,
+    state: Path,
 ) -> None:
     """Train a system until its last update or early stopping, and write a record of the training.
 

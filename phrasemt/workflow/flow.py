@@ -150,12 +150,12 @@ class Flow:
         """The shell command of a stage's rule."""
         declared = STAGES[stage]
         # exec: a shell in between would be ended by the signals that tell a training to save.
-        words = [f"{'exec ' if declared.resumes() else ''}python -m phrasemt {stage}"]
+        words = [f"{'exec ' if declared.resumes else ''}python -m phrasemt {stage}"]
         # A folder is no path of the workflow: its parameter may hold a variable of the shell.
         places = {"input": "{{input.{0}:q}}", "output": "{{output.{0}:q}}", "folder": "{{params.{0}}}"}
         words += [f"{file.flag} {places[file.use].format(file.name)}" for file in declared.stage_files()]
         words += ["--settings {params.settings:q}", "--cores {threads}"]
-        if declared.resumes():
+        if declared.resumes:
             words += [f"--{name} {{resources.{name}}}" for name in ("nodes", "processes", "minutes")]
         return " ".join([*words, "--log {log:q}"])
 

@@ -59,7 +59,7 @@ def run_stage(name: str, options: argparse.Namespace) -> bool:
             raise PhrasemtError("no such input file", where=path, next_step="run the stage that makes it")
     outputs = {file.name: getattr(options, file.name) for file in stage.stage_files("output")}
     machine = {"cores": options.cores}
-    if stage.resumes():
+    if stage.resumes:
         machine |= {"processes": options.processes, "minutes": options.minutes}
     compute = functools.partial(_compute, name, settings=settings, **machine, **arguments)
     if not is_first():  # writes nothing

@@ -1,7 +1,8 @@
-"""One name everywhere: a stage is a class, a function and a rule, and its files are the parameters of the function."""
+"""One name everywhere: a stage is a class, a function and a rule, and its files are parameters of the function."""
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -20,6 +21,22 @@ def _rules(repository: Path) -> dict[str, str]:
 
 def test_every_stage_is_a_rule_and_every_rule_a_stage(repository: Path) -> None:
     assert sorted(_rules(repository)) == sorted(STAGES)
+
+
+def test_a_function_takes_the_files_that_its_stage_declares(repository: Path) -> None:
+    """Read from the source, because an import of all functions would load torch."""
+    for name, stage in STAGES.items():
+        tree = ast.parse((repository / Path(*stage.module.split("."))).with_suffix(".py").read_text())
+        (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
+        given = {
+            one.arg: ast.unparse(one.annotation).replace("Sequence", "list")
+            for one in function.args.kwonlyargs
+            if one.annotation
+        }
+        declared = {file.name: "list[Path]" if file.many else "Path" for file in stage.stage_files()}
+        machine = {"cores": "int"} | ({"processes": "int", "minutes": "float"} if stage.resumes else {})
+        assert given == {"settings": stage.__name__, **machine, **declared}, name
+        assert {kind for file in stage.stage_files() for kind in file.kinds} <= kinds().keys(), name
 
 
 def test_a_rule_connects_the_files_of_its_stage(repository: Path) -> None:
@@ -41,7 +58,7 @@ def test_a_rule_connects_the_files_of_its_stage(repository: Path) -> None:
             assert part in rule, (stage, part)
         # A stage that saves when it is asked to stop must be asked itself, not a shell around it; other resources
         # belong to the profiles.
-        assert ("    resources:" in rule) == declared.resumes(), stage
+        assert ("    resources:" in rule) == declared.resumes, stage
         assert not re.search(r"lambda|temp\(|^    (run|script):", rule, flags=re.MULTILINE), stage
 
 

@@ -16,11 +16,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.columns import ChunkColumns
-from phrasemt.artefacts.corpus import RawChunks, Rows
-from phrasemt.artefacts.syntax import ChunkStatistics, Parses, Tags
-from phrasemt.artefacts.text import Subwords, Tokens
+from phrasemt.artefacts.syntax import ChunkStatistics
 from phrasemt.errors import DataError
 from phrasemt.files.columns import RaggedArray
 from phrasemt.files.parallel import map_in_order
@@ -75,14 +72,14 @@ def extract_chunks(
     *,
     settings: ExtractChunks,
     cores: int,
-    rows: In[Rows],
-    tokens: In[Tokens],
-    subwords: In[Subwords | Tokens],
-    gold: list[In[RawChunks]],
-    tags: list[In[Tags]],
-    parses: list[In[Parses]],
-    chunks: Out[ChunkColumns],
-    statistics: Out[ChunkStatistics],
+    rows: Path,
+    tokens: Path,
+    subwords: Path,
+    gold: list[Path],
+    tags: list[Path],
+    parses: list[Path],
+    chunks: Path,
+    statistics: Path,
 ) -> None:
     """Write the chunks of a split as columns over its rows, and their statistics.
 

@@ -17,11 +17,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.columns import PhraseColumns
-from phrasemt.artefacts.corpus import DroppedPairs, Rows, UserFile
-from phrasemt.artefacts.syntax import Parses
-from phrasemt.artefacts.text import Subwords, Tokens
+from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.errors import DataError, check_equal
 from phrasemt.files.columns import RaggedArray
 from phrasemt.files.lines import read_lines
@@ -54,13 +51,13 @@ def extract_phrases(
     *,
     settings: ExtractPhrases,
     cores: int,
-    rows: In[Rows],
-    tokens: In[Tokens],
-    subwords: In[Subwords | Tokens],
-    parses: list[In[Parses]],
-    given: list[In[UserFile]],
-    dropped: list[In[DroppedPairs]],
-    phrases: Out[PhraseColumns],
+    rows: Path,
+    tokens: Path,
+    subwords: Path,
+    parses: list[Path],
+    given: list[Path],
+    dropped: list[Path],
+    phrases: Path,
 ) -> None:
     """Write the column `ends` over the rows of a split: the phrase ends of each sentence, in encoder positions.
 

@@ -8,10 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.columns import PhraseColumns
-from phrasemt.artefacts.syntax import Parses, PhraseStatistics
-from phrasemt.artefacts.text import Subwords, Tokens
+from phrasemt.artefacts.syntax import PhraseStatistics
 from phrasemt.errors import MismatchError
 from phrasemt.files.lines import read_parallel_blocks
 from phrasemt.stages.syntax import MeasurePhrases
@@ -30,11 +28,11 @@ def measure_phrases(
     *,
     settings: MeasurePhrases,
     cores: int,
-    phrases: In[PhraseColumns],
-    tokens: In[Tokens],
-    subwords: In[Subwords | Tokens],
-    parses: list[In[Parses]],
-    statistics: Out[PhraseStatistics],
+    phrases: Path,
+    tokens: Path,
+    subwords: Path,
+    parses: list[Path],
+    statistics: Path,
 ) -> None:
     """Count the phrases of a split, and write `PhraseStatistics`.
 

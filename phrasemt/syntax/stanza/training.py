@@ -19,10 +19,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.card import Card
-from phrasemt.artefacts.corpus import RawChunks, RawTrees, RegisteredText, UserFile
-from phrasemt.artefacts.syntax import Chunker, ConstituencyParser, Tagger, TaggerScores, Vectors
+from phrasemt.artefacts.syntax import TaggerScores
 from phrasemt.errors import DataError
 from phrasemt.files.lines import write_lines, write_text
 from phrasemt.files.system import work_folder
@@ -55,12 +53,12 @@ def train_tagger(
     *,
     settings: TrainTagger,
     cores: int,
-    train: list[In[RegisteredText | RawTrees | UserFile]],
-    dev: list[In[RegisteredText | RawTrees | UserFile]],
-    test: list[In[RegisteredText | RawTrees | UserFile]],
-    vectors: In[Vectors],
-    tagger: Out[Tagger],
-    scores: Out[TaggerScores],
+    train: list[Path],
+    dev: list[Path],
+    test: list[Path],
+    vectors: Path,
+    tagger: Path,
+    scores: Path,
 ) -> None:
     """Train a tagger on the parts of speech in trees, and write its accuracy on dev and test.
 
@@ -100,14 +98,14 @@ def train_parser(
     *,
     settings: TrainParser,
     cores: int,
-    train: list[In[RegisteredText | RawTrees | UserFile]],
-    dev: list[In[RegisteredText | RawTrees | UserFile]],
-    test: list[In[RegisteredText | RawTrees | UserFile]],
-    vectors: In[Vectors],
-    tagger: In[Tagger],
-    tagger_scores: In[TaggerScores],
-    constituency: Out[ConstituencyParser],
-    annotator: Out[Card],
+    train: list[Path],
+    dev: list[Path],
+    test: list[Path],
+    vectors: Path,
+    tagger: Path,
+    tagger_scores: Path,
+    constituency: Path,
+    annotator: Path,
 ) -> None:
     """Train a constituency parser, keep its best epoch on dev, and write its card.
 
@@ -205,12 +203,12 @@ def train_chunker(
     *,
     settings: TrainChunker,
     cores: int,
-    train: list[In[RegisteredText | RawChunks | UserFile]],
-    dev: list[In[RegisteredText | RawChunks | UserFile]],
-    test: list[In[RegisteredText | RawChunks | UserFile]],
-    vectors: In[Vectors],
-    chunker: Out[Chunker],
-    annotator: Out[Card],
+    train: list[Path],
+    dev: list[Path],
+    test: list[Path],
+    vectors: Path,
+    chunker: Path,
+    annotator: Path,
 ) -> None:
     """Train a chunk tagger on CoNLL columns, keep its best evaluation on dev, and write its card with scores on test.
 

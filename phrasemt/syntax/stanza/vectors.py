@@ -9,9 +9,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from phrasemt.artefacts.artefact import In, Out
-from phrasemt.artefacts.corpus import RawChunks, RawText, RawTrees, RegisteredText, UserFile
-from phrasemt.artefacts.syntax import Vectors
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.files.system import work_folder
@@ -28,13 +25,7 @@ MOST_WORDS = 200_000
 
 
 def train_vectors(
-    *,
-    settings: TrainVectors,
-    cores: int,
-    texts: list[In[RegisteredText | RawText | UserFile]],
-    trees: list[In[RegisteredText | RawTrees | UserFile]],
-    chunks: list[In[RegisteredText | RawChunks | UserFile]],
-    vectors: Out[Vectors],
+    *, settings: TrainVectors, cores: int, texts: list[Path], trees: list[Path], chunks: list[Path], vectors: Path
 ) -> None:
     """Learn vectors from texts (one sentence per line), and from the words of trees and of CoNLL columns.
 
