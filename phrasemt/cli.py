@@ -148,8 +148,8 @@ class _Phrasemt(argparse.ArgumentParser):
         lines = ["Phrases in neural machine translation: reproduce, vary and extend three papers."]
         for group, commands in GROUPS.items():
             lines += ["", f"{group}:", *(f"  {name:<10} {text}" for name, text in commands.items())]
-        lines += ["", "`phrasemt COMMAND --help` explains a command. `phrasemt --version` prints the version,"]
-        lines += ["Stages of the workflow are commands, too, such as `phrasemt train_model --help`."]
+        lines += ["", "`phrasemt COMMAND --help` explains a command; each stage of the workflow is one,"]
+        lines += ["such as `phrasemt train_model --help`. `phrasemt --version` prints the version,"]
         lines += [f"`phrasemt --completion SHELL` the completion of commands for {', '.join(_SHELLS)}."]
         return f"{self.format_usage()}\n" + "\n".join(lines) + "\n"
 
