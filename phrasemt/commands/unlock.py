@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
     elif others := [lock for lock in locks if os.getuid() not in (0, lock.stat().st_uid)]:
         # The working folders of the processes of other users are not readable.
         why, next_step = f"it belongs to another user ({others[0].owner()})", f"let them call this, or {_BY_HAND}"
-    elif not _noted(locks):
+    elif not _have_notes(locks):
         why, next_step = "no run has written a note since: it has just begun, or was killed then", _BY_HAND
     else:
         for lock in locks:
@@ -87,7 +87,7 @@ def _working(cancelled: Collection[str] = ()) -> Iterator[tuple[str, str]]:
             yield name, f"process {note.pid} on {note.host}"
 
 
-def _noted(locks: Sequence[Path]) -> bool:
+def _have_notes(locks: Sequence[Path]) -> bool:
     """Whether a run has kept a note since the last lock was made: its process is known then."""
     notes = [path.stat().st_mtime for path in Path().glob(f"{runs_folder('*')}/*.json")]
     return max(notes, default=0) >= max(lock.stat().st_mtime for lock in locks)

@@ -1,4 +1,4 @@
-"""Notes: small files that say which process works on what, where, when it last gave a sign of life, and how it ended.
+"""Notes: small files that say which process works on what, where, when it last gave a heartbeat, and how it ended.
 
 Three kinds of work keep a note, all in one format:
 
@@ -7,9 +7,9 @@ Three kinds of work keep a note, all in one format:
 - a stage, `<log of the stage>.json`.
 - a training, `note.json` beside its `metrics.jsonl`: also its last report of progress.
 
-`phrasemt status` reads notes. The time of a note's file is the last sign of
-life. A disk that is full, or a folder that cannot be written, ends no stage. Jobs on other nodes write them, so they
-are files and no rows of a database: SQLite, as the library snkmt uses it, is not safe on file systems of clusters.
+`phrasemt status` reads notes. The time of a note's file is the last heartbeat. A disk that is full, or a folder that
+cannot be written, ends no stage. Jobs on other nodes write them, so they are files and no rows of a database: SQLite,
+as the library snkmt uses it, is not safe on file systems of clusters.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ class _Note(BaseModel, frozen=True):
         """Whether the process of this note, which stands in this file, still works.
 
         A process of this machine exists and is not a younger one with the same number; a process of another machine,
-        or of a container that counts processes for itself, has given a sign of life.
+        or of a container that counts processes for itself, has given a heartbeat.
         """
         if self.state != "running":
             return False
         if self.host != platform.node() or self.pid_namespace not in (None, _pid_namespace()):
-            last_sign = last_heartbeat(path)
-            return last_sign is not None and now - last_sign <= SILENCE
+            beat = last_heartbeat(path)
+            return beat is not None and now - beat <= SILENCE
         try:
             process = psutil.Process(self.pid)
             born, status = process.create_time(), process.status()
@@ -98,7 +98,7 @@ def _pid_namespace() -> str | None:
 
 
 def last_heartbeat(path: Path) -> datetime | None:
-    """When the process of a note, which stands in this file, last gave a sign of life; None without such a file."""
+    """When the process of a note, which stands in this file, last gave a heartbeat; None without such a file."""
     try:
         return datetime.fromtimestamp(path.stat().st_mtime, UTC)
     except OSError:
@@ -147,7 +147,7 @@ class KeptNote:
         self._note, self._path = note, path
         note.write(path)
 
-    def tell(self, **changes: Any) -> None:
+    def change(self, **changes: Any) -> None:
         """Writes the note with new values of some fields."""
         self._note = self._note.model_copy(update=changes)
         self._note.write(self._path)
@@ -169,7 +169,7 @@ def notes_of_trainings(models: str) -> list[StageNote]:
 
 
 @contextlib.contextmanager
-def noted(stage: str, path: Path) -> Iterator[KeptNote]:
+def keep_note(stage: str, path: Path) -> Iterator[KeptNote]:
     """Keeps the note of a stage that runs in this block: running, then finished, stopped on request, or failed."""
     before = StageNote.read(path)
     kept = KeptNote(StageNote(stage=stage, from_cache=before is not None and before.from_cache), path)
@@ -178,14 +178,14 @@ def noted(stage: str, path: Path) -> Iterator[KeptNote]:
             yield kept
     except BaseException as error:
         stopped = isinstance(error, StoppedError | KeyboardInterrupt | SystemExit)
-        kept.tell(ended=now(), state="stopped" if stopped else "failed", error=message_of(error)[:_LONGEST_MESSAGE])
+        kept.change(ended=now(), state="stopped" if stopped else "failed", error=message_of(error)[:_LONGEST_MESSAGE])
         raise
-    kept.tell(ended=now(), state="finished")
+    kept.change(ended=now(), state="finished")
 
 
 @contextlib.contextmanager
 def heartbeat(path: Path) -> Iterator[None]:
-    """Gives a sign of life twice a minute: the time of the file."""
+    """Give a heartbeat twice a minute: the time of the file."""
     ended = threading.Event()
 
     def beat() -> None:

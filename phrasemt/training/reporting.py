@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from phrasemt.artefacts.training import Evaluation, EvaluationReport, Metrics, UpdateReport
 from phrasemt.runs.display import clock, memory
-from phrasemt.runs.notes import TrainingReport, noted, now, training_note
+from phrasemt.runs.notes import TrainingReport, keep_note, now, training_note
 
 log = logging.getLogger("phrasemt.train_model")
 
@@ -68,11 +68,11 @@ class Reporter(ExitStack):
         )
 
     def __enter__(self) -> Self:
-        self._note = self.enter_context(noted("train_model", self._note_path))
+        self._note = self.enter_context(keep_note("train_model", self._note_path))
         for output in (self._stream, self._board, self._bar):
             self.callback(output.close)
-        self.callback(self._tell)
-        self._tell()
+        self.callback(self._change_note)
+        self._change_note()
         return self
 
     @property
@@ -133,14 +133,14 @@ class Reporter(ExitStack):
         changes |= {"seconds_left": None if left is None else round(left, 3), "memory_mib": self._memory_mib()}
         self._report = self._report.model_copy(update={"update": update, **changes})
         if time.monotonic() >= self._next_note:
-            self._tell()
+            self._change_note()
 
-    def _tell(self) -> None:
+    def _change_note(self) -> None:
         self._next_note = time.monotonic() + _SECONDS_BETWEEN_NOTES
         self._report = self._report.model_copy(
             update={"reported": now(), "seconds": round(self.seconds, 3), "memory_mib": self._memory_mib()}
         )
-        self._note.tell(training=self._report)
+        self._note.change(training=self._report)
 
     def _memory_mib(self) -> float:
         """The most memory so far: of PyTorch's tensors on a GPU, of the whole process without one."""

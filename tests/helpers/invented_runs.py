@@ -37,7 +37,7 @@ def job(rule: str, name: str = "", *after: int, **changes: Any) -> PlannedJob:
 
 
 def begun(*jobs: PlannedJob, **changes: Any) -> RunNote:
-    """A run on another machine, which began ten minutes ago and has just given a sign of life."""
+    """A run on another machine, which began ten minutes ago and has just given a heartbeat."""
     values = {"study": "demo", "log": "snakemake.log", "cores": 2, "done": {}, "code": {}}
     note = RunNote(jobs=list(jobs), **values | {"host": "elsewhere", "started": ago(minutes=10)} | changes)
     note.write(RUN)
@@ -45,7 +45,7 @@ def begun(*jobs: PlannedJob, **changes: Any) -> RunNote:
 
 
 def stage(planned: PlannedJob, log: str = "", *, silent: timedelta = timedelta(0), **changes: Any) -> None:
-    """A job of the run that has begun five seconds ago, in this process. silent: since it gave a sign of life."""
+    """A job of the run that has begun five seconds ago, in this process. silent: since it gave a heartbeat."""
     assert planned.log is not None
     path = Path(planned.log)
     path.parent.mkdir(parents=True, exist_ok=True)

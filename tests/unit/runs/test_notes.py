@@ -15,7 +15,7 @@ from invented_runs import RUN, begun, gone, job, keep_silent
 
 from phrasemt.errors import PhrasemtError, StoppedError
 from phrasemt.runs import notes
-from phrasemt.runs.notes import RunNote, StageNote, heartbeat, latest_run, new_run, noted, stage_note, study_of
+from phrasemt.runs.notes import RunNote, StageNote, heartbeat, keep_note, latest_run, new_run, stage_note, study_of
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def _here(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def _note(error: BaseException | None) -> StageNote:
     log = Path("logs/demo/make_table.log")
     log.parent.mkdir(parents=True, exist_ok=True)
-    with pytest.raises(type(error)) if error else contextlib.nullcontext(), noted("make_table", stage_note(log)):
+    with pytest.raises(type(error)) if error else contextlib.nullcontext(), keep_note("make_table", stage_note(log)):
         begun = StageNote.read(stage_note(log))
         assert begun is not None
         assert (begun.state, begun.ended, begun.pid) == ("running", None, os.getpid())
@@ -77,21 +77,21 @@ def test_an_error_is_noted_and_goes_on(error: BaseException, state: str, text: s
 
 def test_a_note_that_cannot_be_written_ends_no_stage(tmp_path: Path) -> None:
     (tmp_path / "logs").write_text("a file where a folder should be")
-    with noted("make_table", Path("logs/make_table.json")):
+    with keep_note("make_table", Path("logs/make_table.json")):
         pass
 
 
 def test_until_it_ends_well_again_its_last_outputs_are_those_of_the_cache() -> None:
     path = Path("logs/demo/make_table.json")
     path.parent.mkdir(parents=True)
-    with noted("make_table", path) as note:
-        note.tell(from_cache=True)
+    with keep_note("make_table", path) as note:
+        note.change(from_cache=True)
     assert _note(PhrasemtError("no such file")).from_cache
-    with noted("make_table", path) as note:
+    with keep_note("make_table", path) as note:
         begun = StageNote.read(path)
         assert begun is not None
         assert begun.from_cache
-        note.tell(from_cache=False)
+        note.change(from_cache=False)
     assert not _note(None).from_cache
 
 
