@@ -141,6 +141,7 @@ COMPARED = [
 # Studies whose trainings also tell how much those of another study differ: the same but for the phrases.
 _REPEATED_IN = {"multi30k-phrases": "multi30k-systems"}
 _UNSEEDED = ("multi30k-moses/captions/untuned", "multi30k-moses/captions-into-english/untuned")
+_GONE = {"ntok_round", "parse_unit", "w_boundary", "w_label"}  # keys of earlier versions, without parameters
 _MODEL: TypeAdapter[Architecture] = TypeAdapter(ModelSettings)
 _DRAWS = {"samples": 10_000, "seed": 12345}
 
@@ -218,7 +219,10 @@ def idle_parameters(key: str) -> int:
     record = runs(key)[0].record
     if record.get("idle_parameters") is not None:
         return int(record["idle_parameters"])
-    return idle_parameters_of(_MODEL.validate_python(record["model"]))
+    model = {key: value for key, value in record["model"].items() if key not in _GONE}
+    if "phrase" in model:
+        model["phrase"] = {key: value for key, value in model["phrase"].items() if key not in _GONE}
+    return idle_parameters_of(_MODEL.validate_python(model))
 
 
 # Up to so many words of the source; the last group of Multi30k has 102 of 1,000 sentences.
