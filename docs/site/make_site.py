@@ -77,7 +77,7 @@ def main() -> None:
     done = subprocess.run([zensical, "build", "--strict", "--clean"], cwd=BUILD, check=False)
     if done.returncode:
         sys.exit(
-            "make site: a page is wrong, its message is above. Next: mend the document, then run `make site` again"
+            "make site: a page is wrong, its message is above. Next: correct the document, then run `make site` again"
         )
     print(f"The site is {BUILD / 'html' / 'index.html'}")
 

@@ -375,8 +375,8 @@ def _level_weights(file: AttentionAnalysis, one: StudiedMeasurement) -> float | 
     return float(np.abs(weights_JL - weights_JL.mean(1, keepdims=True)).sum(0).mean() / 2)
 
 
-class Analysis(NamedTuple):
-    """An analysis. find: our figures for a measurement whose systems the study has. needs: what it is made from."""
+class Method(NamedTuple):
+    """How an analysis measures. find: our figures, if the study has the systems. needs: what they are made from."""
 
     find: Callable[[Evidence, StudiedMeasurement], Figures]
     needs: str
@@ -385,16 +385,16 @@ class Analysis(NamedTuple):
 
 _TIMES = "times of trainings on one device; `phrasemt papers --claims` reads them where they ran"
 _SHEETS = "sheets that raters have filled in (`phrasemt ratings`), with --ratings FOLDER"
-ANALYSES: Mapping[AnalysisName, Analysis] = {
-    "table": Analysis(_of_table, "the results table has no such score"),
-    "parameters": Analysis(_parameters, "records of both trainings", is_ratio=True),
-    "training time": Analysis(_training_time, _TIMES, is_ratio=True),
-    "contrasts": Analysis(_contrasts, "contrast_sets with such pairs, or a generator"),
-    "lengths": Analysis(_lengths, "translated sentences of such lengths"),
-    "length growth": Analysis(_length_growth, "sentences of different lengths"),
-    "phrase mass": Analysis(_of_attention(_phrase_mass), "attention to n-grams"),
-    "entropy": Analysis(_of_attention(_entropy), "attentions of these places"),
-    "level weights": Analysis(_of_attention(_level_weights), "ta: on"),
-    "overfitting": Analysis(_overfitting, "evaluations of both trainings"),
-    "over-translation": Analysis(_over_translation, _SHEETS),
+ANALYSES: Mapping[AnalysisName, Method] = {
+    "table": Method(_of_table, "the results table has no such score"),
+    "parameters": Method(_parameters, "records of both trainings", is_ratio=True),
+    "training time": Method(_training_time, _TIMES, is_ratio=True),
+    "contrasts": Method(_contrasts, "contrast_sets with such pairs, or a generator"),
+    "lengths": Method(_lengths, "translated sentences of such lengths"),
+    "length growth": Method(_length_growth, "sentences of different lengths"),
+    "phrase mass": Method(_of_attention(_phrase_mass), "attention to n-grams"),
+    "entropy": Method(_of_attention(_entropy), "attentions of these places"),
+    "level weights": Method(_of_attention(_level_weights), "ta: on"),
+    "overfitting": Method(_overfitting, "evaluations of both trainings"),
+    "over-translation": Method(_over_translation, _SHEETS),
 }

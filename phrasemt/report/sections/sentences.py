@@ -44,7 +44,7 @@ from phrasemt.syntax.sentences import parser_tokens, sentence_key
 # The convention whose statistics give the sentence scores; outputs and references are shown as its tokens.
 METRIC = "bleu_tok"
 
-Place = tuple[str, str]  # data set and test set
+TestSetName = tuple[str, str]  # data set and test set
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class TestSetContent:
     maps: dict[int, list[dict[str, Any]]] = field(default_factory=dict)  # by sentence, of each system
 
 
-def sentences_section(table: Table, contents: Mapping[Place, TestSetContent]) -> Section | None:
+def sentences_section(table: Table, contents: Mapping[TestSetName, TestSetContent]) -> Section | None:
     """Make the section; None for a study without translations. contents: of `read_test_sets`."""
     titles = dict(table.systems)
     sets = []
@@ -100,7 +100,7 @@ def read_test_sets(
     phrases: Sequence[Path],
     chunks: Sequence[Path],
     attention: Sequence[Path],
-) -> dict[Place, TestSetContent]:
+) -> dict[TestSetName, TestSetContent]:
     """Read the files of all test sets that the explorer shows; of translations and scores, those of one seed.
 
     source, references: tokens. source_units, target_units: what models read, subwords or tokens. parses: of sources.
@@ -220,12 +220,12 @@ def sentence_bleu(row: Sequence[float]) -> float:
     return float(score.score)
 
 
-def _place(pattern: Pattern, path: Path) -> Place:
+def _place(pattern: Pattern, path: Path) -> TestSetName:
     names = pattern.names(path)
     return names["dataset"], names["split"]
 
 
-def _by_place(pattern: Pattern, paths: Sequence[Path]) -> dict[Place, list[Path]]:
+def _by_place(pattern: Pattern, paths: Sequence[Path]) -> dict[TestSetName, list[Path]]:
     places = sorted((_place(pattern, path), path) for path in paths)
     return {place: [path for _, path in group] for place, group in itertools.groupby(places, key=lambda one: one[0])}
 
