@@ -7,7 +7,7 @@ import argparse
 from phrasemt import __version__
 from phrasemt.commands._arguments import Output, add_study_option
 from phrasemt.commands._system import add_training, chosen_trainings
-from phrasemt.decoding.ctranslate2_folder import write_ctranslate2_folder
+from phrasemt.models.ctranslate2_export import write_ctranslate2_folder
 from phrasemt.report.model_card import model_card
 from phrasemt.workflow.model_folder import write_model_folder
 

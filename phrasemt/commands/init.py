@@ -17,7 +17,7 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
 from phrasemt.stages.corpus import CleanPairs
 from phrasemt.study.datasets import CleaningFilters
-from phrasemt.study.languages import common_code, problem_of_language
+from phrasemt.study.tokenization import common_code, problem_of_language
 
 log = logging.getLogger("phrasemt.init")
 

@@ -22,9 +22,8 @@ from phrasemt.scoring.bleu import Sides, check_side, score_texts, warn_of_leftov
 from phrasemt.scoring.significance import compare_scores
 from phrasemt.study.datasets import ReferenceLength
 from phrasemt.study.evaluation import SEED
-from phrasemt.study.languages import problem_of_language
 from phrasemt.study.reading import load_study
-from phrasemt.study.tokenization import Tokenizer
+from phrasemt.study.tokenization import Tokenizer, problem_of_language
 
 log = logging.getLogger("phrasemt.score")
 

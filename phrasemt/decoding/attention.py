@@ -25,8 +25,8 @@ from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.forced import force, forced_sentences
 from phrasemt.files.attention import AXES, ForcedSentence, write_forced
 from phrasemt.models.weights import load_model
-from phrasemt.nn.device import choose_device
 from phrasemt.nn.losses import Loss
+from phrasemt.nn.precision import choose_device
 from phrasemt.nn.recording import Attention
 from phrasemt.stages.decoding import AnalyseAttention
 

@@ -22,7 +22,7 @@ from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.forced import BATCH_POSITIONS
 from phrasemt.models.interface import ChunkingModel
 from phrasemt.models.weights import load_model
-from phrasemt.nn.device import choose_device
+from phrasemt.nn.precision import choose_device
 from phrasemt.scoring.scores import of_test_sets
 from phrasemt.stages.decoding import ScoreChunks
 from phrasemt.symbols import CHUNK_LABELS, SEPARATOR

@@ -22,7 +22,7 @@ from phrasemt.batching.reader import SourceCollator
 from phrasemt.decoding.forced import forced_scores
 from phrasemt.errors import MismatchError
 from phrasemt.models.weights import load_model
-from phrasemt.nn.device import choose_device
+from phrasemt.nn.precision import choose_device
 from phrasemt.scoring.contrasts import count_preferred, decisions
 from phrasemt.stages.decoding import ScoreContrasts
 from phrasemt.study.tokenization import Tokenizer

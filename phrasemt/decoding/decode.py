@@ -1,23 +1,31 @@
-"""Translation of a whole split by beam search, in batches of similar length."""
+"""Translation of a whole split by beam search, in batches of similar length, and BLEU of translations of dev."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import micro_batches
 from phrasemt.decoding.beam import Hypothesis, beam_search
+from phrasemt.errors import check_equal
+from phrasemt.files.lines import read_lines
 from phrasemt.files.parallel import map_in_order
 from phrasemt.models.interface import SearchableModel
 from phrasemt.nn.precision import usable_precision
+from phrasemt.scoring.multi_bleu import standard_bleu, tokenised_bleu
 from phrasemt.study.schema import Decoding
+from phrasemt.study.tokenization import BleuTokenizer
+from phrasemt.text.subwords import join_subwords
+from phrasemt.text.unspaced import join_unspaced
 
 # Source positions of a batch times hypotheses. On a CPU more make no product faster. A GPU has room for many more; a
 # batch that does not fit into its memory is divided.
@@ -113,3 +121,25 @@ class Search:
                 raise
         middle = len(rows) // 2
         return [*self.translate(rows[:middle]), *self.translate(rows[middle:])]
+
+
+def read_dev_references(path: Path, sentences: int) -> list[str]:
+    """The tokenised references of dev, line by line. Raises MismatchError unless there is one for each sentence."""
+    references = list(read_lines(path))
+    what = "the references do not belong to the examples of dev"
+    check_equal(sentences, len(references), what, where=path, next_step="run the study again")
+    return references
+
+
+def dev_bleu(
+    found: Sequence[Sequence[int]], references: Sequence[str], words: Vocabulary, bleu: BleuTokenizer
+) -> float:
+    """Return BLEU of translations, subword ids without `</s>`, from 0 to 100, with four digits.
+
+    On tokens with `13a`. For a language for which sacreBLEU has a tokeniser of its own, sacreBLEU on text, because
+    tokens may be characters. references: tokens, line by line. bleu: sacreBLEU's tokeniser for the target language.
+    """
+    lines = [join_subwords(" ".join(words.tokens(tokens))) for tokens in found]
+    if bleu == "13a":
+        return round(tokenised_bleu(lines, references), 4)
+    return round(standard_bleu(bleu, [*map(join_unspaced, lines)], [*map(join_unspaced, references)]), 4)

@@ -26,7 +26,7 @@ from phrasemt.errors import check_equal
 from phrasemt.files.lines import read_lines
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.weights import load_model
-from phrasemt.nn.device import choose_device
+from phrasemt.nn.precision import choose_device
 from phrasemt.scoring.scores import of_test_sets
 from phrasemt.stages.decoding import ScorePerplexity
 from phrasemt.symbols import LONGEST_SENTENCE, SEPARATOR

@@ -15,7 +15,7 @@ from phrasemt.decoding.beam import Hypothesis
 from phrasemt.decoding.decode import translate_split
 from phrasemt.files.lines import write_lines
 from phrasemt.models.weights import load_model
-from phrasemt.nn.device import choose_device
+from phrasemt.nn.precision import choose_device
 from phrasemt.stages.decoding import TranslateExamples
 from phrasemt.text.subwords import join_subwords
 from phrasemt.text.tokenize import line_detokenizer

@@ -21,8 +21,8 @@ from phrasemt.artefacts.columns import Examples
 from phrasemt.artefacts.vocabulary import Vocabularies
 from phrasemt.batching.reader import BatchReader
 from phrasemt.corpus.normalise import normalise_spaces
+from phrasemt.decoding.beam import Ensemble
 from phrasemt.decoding.decode import translate_split
-from phrasemt.decoding.ensemble import Ensemble
 from phrasemt.decoding.forced import BATCH_POSITIONS, force, forced_sentences
 from phrasemt.errors import MismatchError
 from phrasemt.files.attention import ForcedSentence
@@ -30,7 +30,7 @@ from phrasemt.files.columns import RaggedArray
 from phrasemt.files.lines import write_lines
 from phrasemt.models.interface import SearchableModel
 from phrasemt.models.weights import load_model
-from phrasemt.nn.device import choose_device
+from phrasemt.nn.precision import choose_device
 from phrasemt.stages.syntax import ExtractPhrases
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import LONGEST_SENTENCE

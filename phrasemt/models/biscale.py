@@ -50,7 +50,7 @@ from phrasemt.batching.batch import Batch, Source, Target
 from phrasemt.models.interface import ChunkingModel, ChunkLogProbs, update_is_likelier
 from phrasemt.nn.beams import SearchTensors
 from phrasemt.nn.diagnostics import Measurement, OwnChunks
-from phrasemt.nn.init import recurrent_blocks
+from phrasemt.nn.layers import recurrent_blocks
 from phrasemt.nn.losses import Loss
 from phrasemt.nn.precision import normalised_dtype
 from phrasemt.nn.recording import Attention

@@ -11,6 +11,8 @@ ctranslate2 is an optional package (`pip install -c constraints.txt -e .[ctransl
 from __future__ import annotations
 
 import importlib
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,13 +21,16 @@ from torch import Tensor, nn
 
 from phrasemt.artefacts.vocabulary import Vocabularies
 from phrasemt.errors import PhrasemtError
+from phrasemt.files.lines import write_text
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.transformer import DecoderLayer, EncoderLayer, Transformer
+from phrasemt.models.weights import load_model
 from phrasemt.nn.attention import KeyValueAttention
-from phrasemt.nn.layers import NORM_EPSILON
-from phrasemt.nn.positions import sinusoids
+from phrasemt.nn.layers import NORM_EPSILON, sinusoids
 from phrasemt.study.architectures import Architecture, TransformerModel
 from phrasemt.symbols import BOS, EOS, LONGEST_SENTENCE, UNK
+from phrasemt.workflow.model_folder import PLACES, new_folder
+from phrasemt.workflow.trained_system import TrainedSystem
 
 # CTranslate2 computes missing position encodings with all sines before all cosines, so the folder holds ours.
 POSITIONS = 2 * LONGEST_SENTENCE
@@ -116,3 +121,19 @@ def _set_layer(part: Any, layer: EncoderLayer | DecoderLayer) -> None:
 def _set_attention(part: Any, *weights: Tensor) -> None:
     for linear, weight in zip(part.linear, weights, strict=True):
         _set_linear(linear, weight)
+
+
+def write_ctranslate2_folder(folder: Path, system: TrainedSystem, texts: Mapping[str, str]) -> None:
+    """Write a plain Transformer for CTranslate2, with the merges and counts that make subwords, and further files.
+
+    Raises PhrasemtError for another family of models, without the package ctranslate2, and if the folder is there.
+    """
+    words = Vocabularies.read(system.files["source_vocabulary"], system.files["target_vocabulary"])
+    settings = system.settings.model
+    model = load_model(system.files["weights"], settings, words, trained=settings.trained_part)
+    with new_folder(folder) as temporary:
+        export_ctranslate2(model, settings, words, temporary)
+        for role in system.files.keys() & {"codes", "source_counts", "target_counts"}:
+            shutil.copyfile(system.files[role], temporary / PLACES[role])
+        for name, text in texts.items():
+            write_text(temporary / name, text)

@@ -27,8 +27,7 @@ from __future__ import annotations
 from phrasemt.batching.batch import Source
 from phrasemt.models.transformer import Attend, Attentions, EncoderLayer, Memory, TransformerDecoder
 from phrasemt.nn.embeddings import Words
-from phrasemt.nn.init import initialise
-from phrasemt.nn.layers import Stack, last_norm
+from phrasemt.nn.layers import Stack, initialise, last_norm
 from phrasemt.nn.recording import Attention
 from phrasemt.study.architectures import LanguageModel
 

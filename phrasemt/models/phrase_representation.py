@@ -67,11 +67,8 @@ from phrasemt.batching.batch import Phrases, Source
 from phrasemt.models.transformer import Attend, Attentions, EncodedSources, TransformerDecoder
 from phrasemt.nn.attention import KeyValueAttention, Projected
 from phrasemt.nn.diagnostics import DeadNetworks, Measurement, Network, UseOfAttentions
-from phrasemt.nn.dropout import Dropout
 from phrasemt.nn.embeddings import Words
-from phrasemt.nn.init import initialise
-from phrasemt.nn.layers import FeedForward, Linear, Residual, Stack, last_norm
-from phrasemt.nn.masks import Mask, key_mask
+from phrasemt.nn.layers import Dropout, FeedForward, Linear, Mask, Residual, Stack, initialise, key_mask, last_norm
 from phrasemt.nn.precision import normalised_dtype
 from phrasemt.nn.recording import Attention
 from phrasemt.phrase_modes import PHRASE_MODES

@@ -16,7 +16,7 @@ Notation
 Equations
     Eq. (1)  attention             phrasemt/nn/attention.py
     Eq. (2)  feed-forward network  phrasemt/nn/layers.py
-    (Eq. (3), the learning rate, is in phrasemt/training/optimizers.py.)
+    (Eq. (3), the learning rate, is in phrasemt/training/trainer.py.)
 
 Deviations and choices (docs/decisions.md)
     norm: pre        layer normalisation before the sub-layers, as in tensor2tensor since version 2
@@ -43,9 +43,7 @@ from phrasemt.models.interface import TranslationModel
 from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention
 from phrasemt.nn.beams import BeamCache, SearchTensors
 from phrasemt.nn.embeddings import Words
-from phrasemt.nn.init import initialise
-from phrasemt.nn.layers import FeedForward, Residual, Stack, last_norm
-from phrasemt.nn.masks import Mask, causal_mask, key_mask
+from phrasemt.nn.layers import FeedForward, Mask, Residual, Stack, causal_mask, initialise, key_mask, last_norm
 from phrasemt.nn.ngram_attention import NgramKeyValueAttention, NgramSelfAttention
 from phrasemt.nn.recording import Attention
 from phrasemt.nn.relative_attention import RelativeSelfAttention

@@ -5,7 +5,7 @@ G = B*h, n projections that one multiplication computes.
 Some families of the Transformer replace `SelfAttention` and `KeyValueAttention` by modules of their own with the same
 methods. `project_memory` returns a tuple of tensors; the sentences are their second axis.
 
-Each query must have at least one key that its mask (phrasemt/nn/masks.py) lets it use; without any keys (S = 0) all
+Each query must have at least one key that its mask (phrasemt/nn/layers.py) lets it use; without any keys (S = 0) all
 queries get 0.
 """
 
@@ -18,8 +18,7 @@ from torch import Tensor
 from phrasemt.nn import cpu
 from phrasemt.nn.beams import BeamCache
 from phrasemt.nn.cpu_attention import attend as cpu_attend
-from phrasemt.nn.init import xavier_blocks
-from phrasemt.nn.masks import Mask
+from phrasemt.nn.layers import Mask, xavier_blocks
 from phrasemt.nn.recording import Record, RecordableAttention
 
 # The projections of a memory, computed once per sentence. The sentences are the second axis of each tensor.

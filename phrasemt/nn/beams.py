@@ -17,8 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from phrasemt.batching.tensors import Tensors
-from phrasemt.nn.masks import Mask
+from phrasemt.batching.batch import Tensors
+from phrasemt.nn.layers import Mask
 
 FIRST_CAPACITY = 16  # steps
 

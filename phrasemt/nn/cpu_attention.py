@@ -13,8 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from phrasemt.nn.dropout import dropout
-from phrasemt.nn.masks import Mask
+from phrasemt.nn.layers import Mask, dropout
 from phrasemt.nn.precision import normalised_dtype
 from phrasemt.nn.recording import Record
 

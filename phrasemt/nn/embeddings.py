@@ -16,11 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from phrasemt.batching.batch import Target
-from phrasemt.nn.dropout import Dropout
-from phrasemt.nn.init import embedding_table, zeros
-from phrasemt.nn.layers import layer_norm
+from phrasemt.nn.layers import Dropout, SinusoidalPositions, embedding_table, layer_norm, zeros
 from phrasemt.nn.losses import Loss, log_probabilities, reference_log_probabilities, smoothed_cross_entropy
-from phrasemt.nn.positions import SinusoidalPositions
 from phrasemt.study.architectures import Layers
 
 

@@ -1,19 +1,169 @@
-"""Parts of every Transformer layer besides attention: feed-forward networks, residual connections, normalisation.
+"""What models share besides attention: masks, initial weights, positions, dropout, feed-forward and residual layers.
 
-Letters: B sentences, T positions, D model width. Layer normalisation is computed in float32, also when products are
-computed in bfloat16.
+Letters: B sentences, T (query) positions, S key positions, D model width, X in the name of a mask: B, 1, 1; or B, 1, T;
+or T. A mask says which keys each query may use. Layer normalisation is computed in float32, also when products are
+computed in bfloat16. Position encodings are sinusoidal (Vaswani et al. 2017, section 3.5). Constructors of modules draw
+the weights of `init: xavier`; `initialise` replaces them for another `init` (docs/decisions.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar, cast
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, Generic, TypeVar, cast
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from phrasemt.nn.dropout import Dropout
+from phrasemt.nn import cpu
 from phrasemt.study.architectures import Layers
+from phrasemt.symbols import PAD
+
+Form = TypeVar("Form")
+
+
+class Mask:
+    """A mask that the attentions of all layers share.
+
+    allowed: [B, 1, 1, S], [B, 1, T, S] or [T, S], True where a query may use a key. What operations need in its place
+    is made once for all layers, because on a GPU each conversion in a layer is a few launches of kernels.
+    """
+
+    def __init__(self, allowed_XS: Tensor) -> None:
+        self.allowed_XS = allowed_XS
+        self._forms: dict[Hashable, Any] = {}
+
+    def form(self, make: Callable[..., Form], *arguments: Hashable) -> Form:
+        """Return make(allowed, *arguments), computed once."""
+        if (make, *arguments) not in self._forms:
+            self._forms[make, *arguments] = make(self.allowed_XS, *arguments)
+        form: Form = self._forms[make, *arguments]
+        return form
+
+    @property
+    def forbidden_XS(self) -> Tensor:
+        """True where a query may not use a key, for `masked_fill`."""
+        return self.form(torch.logical_not)
+
+    def bias_XS(self, dtype: torch.dtype) -> Tensor:
+        """0 where a query may use a key, -inf elsewhere, for an addition to scores of this type."""
+        return self.form(_bias, dtype)
+
+
+def _bias(allowed_XS: Tensor, dtype: torch.dtype) -> Tensor:
+    return torch.zeros_like(allowed_XS, dtype=dtype).masked_fill_(~allowed_XS, -torch.inf)
+
+
+def causal_mask(length: int, device: torch.device) -> Mask:
+    """Return the mask [T, T] with which query i may use key j if j <= i."""
+    return Mask(torch.ones(length, length, dtype=torch.bool, device=device).tril_())
+
+
+def key_mask(real_BS: Tensor) -> Mask:
+    """Return the mask [B, 1, 1, S]: every head and every query of a sentence may use the keys where real_BS is True."""
+    return Mask(real_BS[:, None, None, :])
+
+
+def xavier_blocks(rows: int, columns: int, blocks: int = 1) -> nn.Parameter:
+    """Return `blocks` matrices [rows, columns], one below the other: [blocks*rows, columns].
+
+    Each is Xavier-uniform by its own size (Glorot, Bengio 2010). The matrices of a fused projection are multiplied
+    together, but each must have the bound that it would have alone.
+    """
+    weight = torch.empty(blocks * rows, columns)
+    for block in weight.chunk(blocks):
+        nn.init.xavier_uniform_(block)
+    return nn.Parameter(weight)
+
+
+def recurrent_blocks(rows: int, columns: int, *, deviation: float, blocks: int = 1) -> nn.Parameter:
+    """Return matrices as `xavier_blocks` does, with dl4mt's weights: orthogonal if square, else N(0, deviation^2)."""
+    weight = torch.empty(blocks * rows, columns)
+    for block in weight.chunk(blocks):
+        if rows == columns:
+            nn.init.orthogonal_(block)
+        else:
+            nn.init.normal_(block, std=deviation)
+    return nn.Parameter(weight)
+
+
+def embedding_table(vocabulary: int, width: int) -> nn.Parameter:
+    """Return an embedding table [vocabulary, width]: N(0, 1/width), and a zero row for `<pad>`."""
+    table_VD = torch.empty(vocabulary, width).normal_(std=width**-0.5)
+    table_VD[PAD] = 0
+    return nn.Parameter(table_VD)
+
+
+def initialise(model: nn.Module, init: str) -> None:
+    """Initialise the matrices of a model as `init` says: `xavier` leaves them as they are, `neutron` draws them anew.
+
+    neutron (Xu et al.'s code): each matrix U(+-1/sqrt(fan_in)), embedding tables U(+-sqrt(2/(V+d))). Biases, layer
+    normalisations and modules with `own_init` keep their values.
+    """
+    if init == "xavier":
+        return
+    for module in model.modules():
+        if getattr(module, "own_init", False):
+            continue
+        for name, parameter in module.named_parameters(recurse=False):
+            if parameter.ndim == 2:
+                rows, columns = parameter.shape
+                bound = (2 / (rows + columns)) ** 0.5 if name.endswith("_table_VD") else columns**-0.5
+                nn.init.uniform_(parameter, -bound, bound)
+                if name.endswith("_table_VD"):
+                    parameter.data[PAD] = 0
+
+
+def zeros(*shape: int) -> nn.Parameter:
+    bias: Tensor = torch.zeros(*shape)
+    return nn.Parameter(bias)
+
+
+def sinusoids(length: int, width: int) -> Tensor:
+    """Return PE [length, width], float32: column 2i is sin(t / 10000^(2i/d)), column 2i+1 the cosine of that angle."""
+    positions_T = torch.arange(length, dtype=torch.float64)
+    columns = torch.arange(0, width, 2, dtype=torch.float64)
+    angles_TI = positions_T[:, None] * 10000.0 ** (-columns / width)
+    return torch.stack((angles_TI.sin(), angles_TI.cos()), dim=-1).flatten(1)[:, :width].float()
+
+
+class SinusoidalPositions(nn.Module):
+    """A table of position encodings, which grows when a longer sentence needs it. Checkpoints do not contain it."""
+
+    table_TD: Tensor
+
+    def __init__(self, width: int, length: int = 256) -> None:
+        super().__init__()
+        self.register_buffer("table_TD", sinusoids(length, width), persistent=False)
+
+    def forward(self, first: int, length: int) -> Tensor:
+        """Return PE of positions first to first+length-1: [length, width]."""
+        known, width = self.table_TD.shape
+        if first + length > known:
+            self.table_TD = sinusoids(max(first + length, 2 * known), width).to(self.table_TD)
+        return self.table_TD[first : first + length]
+
+
+def dropout(x: Tensor, probability: float) -> Tensor:
+    """Return x [...] with dropout. probability: of setting an element to 0. torch's generator determines the mask."""
+    if cpu.applies("dropout", x):
+        return cpu.dropout(x, probability)
+    return F.dropout(x, probability)
+
+
+class Dropout(nn.Module):
+    """Dropout in training mode; the identity in evaluation mode."""
+
+    def __init__(self, probability: float) -> None:
+        super().__init__()
+        self.probability = probability
+
+    def forward(self, x: Tensor) -> Tensor:
+        return dropout(x, self.probability) if self.training and self.probability > 0 else x
+
+    def extra_repr(self) -> str:
+        return f"{self.probability}"
+
 
 NORM_EPSILON = 1e-6
 

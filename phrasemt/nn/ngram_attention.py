@@ -60,9 +60,7 @@ from torch.autograd.function import once_differentiable
 
 from phrasemt.nn.attention import Projected, heads_first
 from phrasemt.nn.beams import BeamCache
-from phrasemt.nn.dropout import dropout
-from phrasemt.nn.init import xavier_blocks
-from phrasemt.nn.masks import Mask
+from phrasemt.nn.layers import Mask, dropout, xavier_blocks
 from phrasemt.nn.precision import normalised_dtype
 from phrasemt.nn.recording import RecordableAttention
 

@@ -18,10 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from phrasemt.nn.beams import SearchTensors
-from phrasemt.nn.dropout import Dropout
 from phrasemt.nn.embeddings import OutputLayer
-from phrasemt.nn.init import recurrent_blocks, zeros
-from phrasemt.nn.layers import Linear
+from phrasemt.nn.layers import Dropout, Linear, recurrent_blocks, zeros
 from phrasemt.nn.recording import RecordableAttention
 from phrasemt.nn.unrolled import AttentionSteps, GruSteps
 from phrasemt.study.architectures import RecurrentModel

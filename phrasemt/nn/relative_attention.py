@@ -44,8 +44,7 @@ from torch import Tensor
 from phrasemt.nn.attention import SelfAttention
 from phrasemt.nn.beams import BeamCache
 from phrasemt.nn.cpu_attention import attention_weights
-from phrasemt.nn.init import xavier_blocks
-from phrasemt.nn.masks import Mask
+from phrasemt.nn.layers import Mask, xavier_blocks
 
 
 def distances_to_keys(x_BhTR: Tensor) -> Tensor:

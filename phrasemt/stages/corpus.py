@@ -10,7 +10,7 @@ from phrasemt.files.source_file import SourceFile
 from phrasemt.registry.corpora import CorpusPart, CorpusSide, contrasts_of, part_of, read_with, side_of, source_file
 from phrasemt.stages.stage import Stage, StudyJob, files
 from phrasemt.study.datasets import CleaningFilters, ContrastText, GeneratedPairs, RegistryText
-from phrasemt.study.languages import common_code
+from phrasemt.study.tokenization import common_code
 
 
 class FetchCorpus(Stage):

@@ -17,11 +17,11 @@ from torch import Tensor
 from phrasemt.artefacts.training import AverageScores, DevScores, LastUpdate, TrainingRecord, ranked
 from phrasemt.artefacts.vocabulary import Vocabularies
 from phrasemt.batching.reader import BatchReader
-from phrasemt.decoding.dev_bleu import read_dev_references
+from phrasemt.decoding.decode import read_dev_references
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import load_tensors, save_tensors, set_weights
-from phrasemt.nn.device import choose_device
+from phrasemt.nn.precision import choose_device
 from phrasemt.stages.training import AverageCheckpoints
 from phrasemt.training.evaluator import Evaluator
 

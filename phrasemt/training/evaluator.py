@@ -10,8 +10,7 @@ import torch
 from phrasemt.artefacts.training import Evaluation
 from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.batching.reader import BatchReader
-from phrasemt.decoding.decode import Search, search_batches
-from phrasemt.decoding.dev_bleu import dev_bleu
+from phrasemt.decoding.decode import Search, dev_bleu, search_batches
 from phrasemt.models.interface import TranslationModel
 from phrasemt.study.schema import Decoding
 from phrasemt.study.tokenization import BleuTokenizer
@@ -24,7 +23,7 @@ _POSITIONS = 4_096
 class Evaluator:
     """Computes the scores of a model on dev.
 
-    Perplexity and further losses of the model are per subword. dev BLEU: `phrasemt.decoding.dev_bleu`.
+    Perplexity and further losses of the model are per subword. dev BLEU: `phrasemt.decoding.decode`.
     The processes of a group share the batches of the search and those of the losses and measurements
     (`ProcessGroup.map`). Batches and the order of sums are those of one process, so the scores are, too, to the bit.
     references: tokenised references, or None for a model that does not translate, which then has no dev_bleu.

@@ -1,38 +1,86 @@
-"""The stage `train_model`: updates, evaluations on dev, and checkpoints. A training that was killed resumes."""
+"""The stage `train_model`: updates, evaluations on dev, and checkpoints. A training that was killed resumes.
+
+A training stops at SIGTERM, SIGUSR1, SIGINT (Ctrl-C), or at the end of its time.
+"""
 
 from __future__ import annotations
 
 import logging
 import math
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import NoReturn
+from types import FrameType, TracebackType
+from typing import NoReturn, Self
 
 import torch
 
 from phrasemt.artefacts.training import TrainingRecord
 from phrasemt.artefacts.vocabulary import Vocabularies
-from phrasemt.batching.reader import BatchReader
+from phrasemt.batching.reader import BatchReader, PlannedUpdate, Share
 from phrasemt.batching.sampler import UpdatePlan
-from phrasemt.batching.shares import PlannedUpdate, Share
-from phrasemt.decoding.dev_bleu import read_dev_references
+from phrasemt.decoding.decode import read_dev_references
 from phrasemt.errors import MismatchError, PhrasemtError, StoppedError
 from phrasemt.files.digests import digest_bytes, digest_file
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, start_from
-from phrasemt.nn.device import choose_device
+from phrasemt.nn.precision import choose_device
 from phrasemt.stages.training import TrainModel
-from phrasemt.training.checkpoint import UPDATES_BETWEEN_REPORTS, Progress, Signature, StateFolder
-from phrasemt.training.continuing import WITHOUT_EFFECT_ON_UPDATES, continue_earlier, evaluation_due, stops_early
+from phrasemt.training.checkpoint import (
+    UPDATES_BETWEEN_REPORTS,
+    WITHOUT_EFFECT_ON_UPDATES,
+    Progress,
+    Signature,
+    StateFolder,
+    continue_earlier,
+    evaluation_due,
+    stops_early,
+)
 from phrasemt.training.evaluator import Evaluator
 from phrasemt.training.process_group import ProcessGroup, join_processes
 from phrasemt.training.reporting import Reporter
-from phrasemt.training.stopping import StopRequest
 from phrasemt.training.trainer import Trainer
 from phrasemt.workflow.code import code_digest
+
+SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+
+
+class StopRequest:
+    """Remembers these signals within a `with` block; they do not end the process there, except a second Ctrl-C.
+
+    minutes: time from the creation of this object to a stop; 0 for no limit.
+    """
+
+    def __init__(self, minutes: float = 0) -> None:
+        self._deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
+        self._signal: signal.Signals | None = None
+        self._before: dict[signal.Signals, object] = {}
+
+    @property
+    def reason(self) -> str | None:
+        """The reason to stop, or None."""
+        if self._signal is not None:
+            return f"asked to stop by {self._signal.name}"
+        return "its time is up" if time.monotonic() >= self._deadline else None
+
+    def __enter__(self) -> Self:
+        self._before = {signum: signal.signal(signum, self._remember) for signum in SIGNALS}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for signum, handler in self._before.items():
+            signal.signal(signum, handler)  # type: ignore[arg-type]
+
+    def _remember(self, signum: int, frame: FrameType | None) -> None:
+        if self._signal == signum == signal.SIGINT:
+            raise KeyboardInterrupt
+        self._signal = signal.Signals(signum)
+
 
 log = logging.getLogger("phrasemt.train_model")
 

@@ -2,7 +2,7 @@
 
 Each process computes the gradient of its share of an update. The gradients are summed before the step, so all
 processes take the same step. They are summed once per update, during the last backward pass of each process
-(phrasemt/training/gradients.py), so processes may have different numbers of micro-batches.
+(phrasemt/training/trainer.py), so processes may have different numbers of micro-batches.
 
 A process that waits for the others cannot tell one that hangs from one that has much to do. So each process counts
 signs of progress, such as a micro-batch, and all of them watch their sum (`_Watch`).

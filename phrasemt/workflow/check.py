@@ -21,9 +21,9 @@ from phrasemt.registry.corpora import contrasts_of, files_of
 from phrasemt.registry.stanza_models import files_of_package
 from phrasemt.study.annotators import Parser
 from phrasemt.study.datasets import Dataset, RegistryText
-from phrasemt.study.languages import language_name, problem_of_language
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
+from phrasemt.study.tokenization import language_name, problem_of_language
 from phrasemt.study.training import Adam, Training
 from phrasemt.workflow.cache import CACHE
 from phrasemt.workflow.model_folder import read_manifest

@@ -103,8 +103,7 @@ def plan_of(examples: Examples, update_size: int = UPDATE) -> UpdatePlan:
 
 def reading_seconds(examples: Examples, plan: UpdatePlan, updates: int | None = None) -> tuple[float, int]:
     """Seconds of making the batches of the first updates, or of an epoch, and how many pairs they have."""
-    from phrasemt.batching.reader import BatchReader
-    from phrasemt.batching.shares import ShareReader
+    from phrasemt.batching.reader import BatchReader, ShareReader
     from phrasemt.study.architectures import TransformerModel
     from phrasemt.training.trainer import CPU_POSITIONS
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from phrasemt.nn.device import choose_device
+from phrasemt.nn.precision import choose_device
 
 DEVICE = choose_device(cores=1)  # as each stage does; the sizes on a CPU are tiny
 ON_GPU = DEVICE.type == "cuda"

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from phrasemt.nn.attention import KeyValueAttention, SelfAttention, attend, heads_first
-from phrasemt.nn.masks import Mask, causal_mask, key_mask
+from phrasemt.nn.layers import Mask, causal_mask, key_mask
 
 SENTENCES, HEADS, QUERIES, KEYS, HEAD_WIDTH = 2, 3, 4, 5, 2
 

@@ -17,8 +17,7 @@ from small_systems import SYSTEMS
 
 from phrasemt.nn import cpu
 from phrasemt.nn.attention import attend
-from phrasemt.nn.dropout import dropout
-from phrasemt.nn.masks import causal_mask, key_mask
+from phrasemt.nn.layers import causal_mask, dropout, key_mask
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2**-6}
 DTYPES = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from phrasemt.nn.cpu import LEVELS, scaled_mask
-from phrasemt.nn.dropout import Dropout, dropout
+from phrasemt.nn.layers import Dropout, dropout
 
 
 @pytest.mark.parametrize("probability", [0.1, 0.3, 0.5, 0.9])

@@ -16,8 +16,8 @@ from phrasemt.decoding.forced import force, forced_sentences
 from phrasemt.errors import DamagedFileError
 from phrasemt.files.attention import AXES, read_forced, write_forced
 from phrasemt.nn.attention import KeyValueAttention, SelfAttention
+from phrasemt.nn.layers import causal_mask
 from phrasemt.nn.losses import Loss
-from phrasemt.nn.masks import causal_mask
 from phrasemt.nn.recording import recording
 from phrasemt.study.architectures import BiscaleModel, PhraseRepresentationModel, PhraseSegmentation
 from phrasemt.study.schema import Decoding

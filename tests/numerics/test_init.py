@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from phrasemt.models.interface import build_model
-from phrasemt.nn.init import embedding_table, xavier_blocks
-from phrasemt.nn.layers import Linear
+from phrasemt.nn.layers import Linear, embedding_table, xavier_blocks
 from phrasemt.study.architectures import PhraseRepresentationModel
 
 

@@ -14,7 +14,7 @@ import torch
 from pretended_cuda import GPU, PretendedGpu
 
 from phrasemt.nn.attention import KeyValueAttention, SelfAttention
-from phrasemt.nn.masks import Mask, causal_mask, key_mask
+from phrasemt.nn.layers import Mask, causal_mask, key_mask
 from phrasemt.nn.ngram_attention import NgramKeyValueAttention, NgramSelfAttention
 from phrasemt.nn.recording import recording
 

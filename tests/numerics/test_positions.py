@@ -9,7 +9,7 @@ import math
 
 import torch
 
-from phrasemt.nn.positions import SinusoidalPositions, sinusoids
+from phrasemt.nn.layers import SinusoidalPositions, sinusoids
 
 
 def test_formula():

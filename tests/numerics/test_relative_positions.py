@@ -13,7 +13,7 @@ import torch
 from small_systems import NO_DROPOUT, SMALL
 
 from phrasemt.nn.attention import SelfAttention
-from phrasemt.nn.masks import Mask, causal_mask, key_mask
+from phrasemt.nn.layers import Mask, causal_mask, key_mask
 from phrasemt.nn.relative_attention import RelativeSelfAttention, distances_to_keys, keys_to_distances
 from phrasemt.study.architectures import TransformerModel
 

@@ -10,9 +10,8 @@ import pytest
 import torch
 from small_systems import SYSTEMS
 
-from phrasemt.decoding.beam import beam_search
+from phrasemt.decoding.beam import Ensemble, beam_search
 from phrasemt.decoding.decode import in_precision
-from phrasemt.decoding.ensemble import Ensemble
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import BOS, EOS, PAD
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import phrasemt.batching.shares as shares
+import phrasemt.batching.reader as shares
 from phrasemt.artefacts.columns import Examples
 from phrasemt.batching.reader import BatchReader, SourceCollator, TargetCollator
 from phrasemt.errors import DamagedFileError, MismatchError

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from phrasemt.decoding.beam import beam_search
-from phrasemt.decoding.ensemble import Ensemble
+from phrasemt.decoding.beam import Ensemble, beam_search
 from phrasemt.study.schema import Decoding
 from tests.helpers.table_model import TableModel, source_of
 

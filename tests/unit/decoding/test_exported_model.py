@@ -13,10 +13,10 @@ import yaml
 
 from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.cli import main
-from phrasemt.decoding.ctranslate2_folder import write_ctranslate2_folder
 from phrasemt.errors import DamagedFileError, PhrasemtError, StudyError
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import write_lines
+from phrasemt.models.ctranslate2_export import write_ctranslate2_folder
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, load_tensors, save_tensors, start_from, weights_of
 from phrasemt.stages.subwords import BuildVocabulary, LearnSubwords

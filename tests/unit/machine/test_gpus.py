@@ -15,7 +15,7 @@ from snakemake.resources import Resources
 from phrasemt.errors import PhrasemtError
 from phrasemt.machine import gpus
 from phrasemt.machine.gpus import VISIBLE, lease
-from phrasemt.nn.device import choose_device
+from phrasemt.nn.precision import choose_device
 from phrasemt.runs.start import refuse_absent_gpus
 
 HOLD = """

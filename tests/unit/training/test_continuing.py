@@ -15,7 +15,7 @@ from phrasemt.errors import StoppedError
 from phrasemt.models.weights import load_tensors
 from phrasemt.stages.subwords import PackExamples
 from phrasemt.study.training import Adam, Training
-from phrasemt.training.continuing import WITHOUT_EFFECT_ON_UPDATES
+from phrasemt.training.checkpoint import WITHOUT_EFFECT_ON_UPDATES
 from phrasemt.training.evaluator import Evaluator
 from phrasemt.training.trainer import Trainer
 

@@ -25,8 +25,8 @@ from small_systems import SYSTEMS, TARGET_VOCABULARY, random_model
 from trainings import settings_of_paper
 
 import phrasemt.decoding.decode as decode
-import phrasemt.training.gradients as gradients
 import phrasemt.training.process_group as process_group
+import phrasemt.training.trainer as gradients
 from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.machine.launch import RENDEZVOUS, leave
 from phrasemt.study.schema import Decoding

@@ -16,7 +16,7 @@ import torch
 from processes import wait_until
 from trainings import SMALL, assert_equal_runs, command, run, settings_of
 
-import phrasemt.batching.shares as shares
+import phrasemt.batching.reader as shares
 import phrasemt.training.evaluator as evaluator
 from phrasemt.artefacts.columns import Examples
 from phrasemt.artefacts.training import Evaluation, Metrics
@@ -31,8 +31,7 @@ from phrasemt.study.architectures import Dl4mtModel, PhraseRepresentationModel, 
 from phrasemt.study.training import Adadelta, Adam
 from phrasemt.training.checkpoint import Progress
 from phrasemt.training.evaluator import Evaluator
-from phrasemt.training.optimizers import ScheduledOptimizer, noam
-from phrasemt.training.trainer import CPU_POSITIONS, Trainer
+from phrasemt.training.trainer import CPU_POSITIONS, ScheduledOptimizer, Trainer, noam
 
 
 def test_noam_rises_during_warmup_and_then_falls_with_the_square_root():
