@@ -1,6 +1,6 @@
-"""What jobs cost, as far as finished jobs tell: the benchmarks that Snakemake records, and the sizes of outputs.
+"""What jobs cost, by finished jobs: the benchmarks that Snakemake records, and the sizes of outputs.
 
-A job whose outputs came from the cache tells nothing: whether the next one finds its outputs there nobody knows.
+A job whose outputs came from the cache does not count, because the next one may not find its outputs there.
 Snakemake records benchmarks and nothing estimates from them.
 """
 
@@ -45,7 +45,7 @@ class Costs:
 
 
 ALL = "all"  # rules
-# How many times the work of a finished job, told by its benchmark, a job is.
+# How many times the work of a finished job, named by its benchmark, a job is.
 Work = Callable[[Path], float]
 
 
@@ -60,7 +60,7 @@ def by_rule(jobs: Iterable[tuple[str, Costs]]) -> dict[str, Costs]:
 
 
 class Recorded:
-    """The benchmarks of finished jobs of a study. Other studies tell nothing, because their data have another size.
+    """The benchmarks of finished jobs of a study. Other studies do not count: their data have another size.
 
     Each is read once, so that whoever looks again while a run goes on makes another.
     """

@@ -31,7 +31,7 @@ from phrasemt.workflow.paths import initial_weights
 
 # What the generator makes: pairs, or one side of them for a monolingual data set.
 _GENERATED_LANGUAGES = (("en", "de"), ("en", "en"), ("de", "de"))
-# Of each text of the user, before a run. Stages check every line.
+# Of each text that a study names, before a run. Stages check every line.
 _LINES_READ = 100
 
 
@@ -176,7 +176,7 @@ def _refusals(where: str, check: Callable[..., object], *arguments: object) -> I
 
 
 def _metric_problems(study: Study) -> Iterator[str]:
-    """Metrics of the user without a program, or with a column that could be taken for another one."""
+    """Metrics without a program, or with a column that could be taken for another one."""
     taken = dict.fromkeys((*HEADINGS.values(), DIFFERENCE), "a column of every table")
     for name, metric in study.metrics.items():
         if shutil.which(metric.words[0]) is None:
@@ -229,7 +229,7 @@ def _named_by(key: str, variable: str) -> str:
 
 
 def _files_of_the_user(study: Study) -> Iterator[tuple[str, Path]]:
-    """The places of a study that name a file of the user other than a text, and the file."""
+    """The places of a study that name a file other than a text, and the file."""
     for name, metric in study.metrics.items():
         yield from ((f"metrics.{name}.files", file) for file in metric.files)
     for name, annotator in study.annotators.items():
@@ -251,7 +251,7 @@ def _place(study: Study, annotator: str) -> str:
 
 
 def _file_problems(study: Study) -> Iterator[str]:
-    """Files of the user that are missing or cannot be used. A missing folder of texts is one mistake."""
+    """Files that are missing or cannot be used. A missing folder of texts is one mistake."""
     missing: dict[Path, list[str]] = {}  # folder: its files
     for where, file in _texts_of_the_user(study):
         if file.is_file():
@@ -284,7 +284,7 @@ def _check_weights(file: Path) -> None:
 
 
 def _texts_of_the_user(study: Study) -> Iterator[tuple[str, Path]]:
-    """The places of a study that name a text of the user, and the text."""
+    """The places of a study that name a file with text, and the file."""
     for name, dataset in study.datasets.items():
         for where, text in dataset.texts:
             if not isinstance(text, RegistryText):

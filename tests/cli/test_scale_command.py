@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from phrasemt.commands.scale import REHEARSAL, rehearsal, scaled
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.yaml import format_yaml, parse_yaml
 from phrasemt.study.reading import load_study
-from phrasemt.study.scaling import REHEARSAL, rehearsal, scaled
 from phrasemt.study.schema import Study
 from phrasemt.workflow.check import warnings_of
 
-REPOSITORY = Path(__file__).parents[3]
+REPOSITORY = Path(__file__).parents[2]
 STUDIES = {path.stem: path for path in sorted((REPOSITORY / "studies").glob("*.yaml"))}
 XU = STUDIES["xu2020-en-de"]
 
