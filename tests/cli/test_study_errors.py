@@ -176,7 +176,7 @@ TRANSCRIPTS = {
         ),
         "phrasemt check: error: study.yaml: 5 mistakes in the study\n"
         "  - datasets.demo.splits.dev.sample: found 0, expected greater than 0\n"
-        "  - datasets.demo.splits.dev.sed: unknown key; did you mean 'seed'?; allowed: sample, seed\n"
+        "  - datasets.demo.splits.dev.sed: unknown key; allowed: sample\n"
         "  - datasets.more.splits.train: found [], expected at least 1 value: training texts\n"
         "  - datasets.more.splits.dev.0.part: missing\n"
         "  - datasets.more.splits.test.t: found [], expected at least 1 value: texts of each test set, by name\n",
