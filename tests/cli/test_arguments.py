@@ -119,7 +119,6 @@ OUTPUTS = [
     "translate in.en --model model --output link.en",
     "translate link.en --model model --output in.en",
     "translate hard.en --model model --output in.en",
-    "translate old.en.part --model model --output old.en",
     "translate in.en --model model --output model/weights.safetensors",
     "translate in.en --model model --output results/table.json",
     "translate in.en --study study.yaml --output data/train.en",
@@ -136,7 +135,7 @@ OUTPUTS = [
 def texts(here: Path) -> dict[str, str]:
     """Files that commands read; their contents are their names."""
     study = _STUDY.replace("TEXT", "{source: data/train.en, target: data/train.de}")
-    files = ["in.en", "old.en.part", "model/weights.safetensors", "data/train.en", "results/table.json"]
+    files = ["in.en", "model/weights.safetensors", "data/train.en", "results/table.json"]
     contents = {name: name for name in (*files, "results/table.json.meta.json")} | {"study.yaml": study}
     for name, content in contents.items():
         Path(name).parent.mkdir(exist_ok=True)
