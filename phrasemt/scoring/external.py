@@ -21,8 +21,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from phrasemt.artefacts.scores import MetricOnTestSet, MetricScore, MetricScores, SystemScores
-from phrasemt.artefacts.signatures import mean_signature
+from phrasemt.artefacts.scores import MetricOnTestSet, MetricScore, MetricScores, SystemScores, mean_signature
 from phrasemt.errors import DataError, check_equal
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import count_lines

@@ -17,8 +17,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.artefacts.scores import GainByLength, GainOfGroup, MetricComparison, MetricScore, Scores
-from phrasemt.artefacts.signatures import lower_is_better, mean_signature
+from phrasemt.artefacts.scores import (
+    GainByLength,
+    GainOfGroup,
+    MetricComparison,
+    MetricScore,
+    Scores,
+    lower_is_better,
+    mean_signature,
+)
 from phrasemt.artefacts.translations import ContrastAccuracy
 from phrasemt.errors import check_equal
 from phrasemt.scoring.significance import ResampledRuns, SeedVariation, compare_resampled, resample, seed_variations

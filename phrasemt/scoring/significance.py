@@ -58,8 +58,8 @@ from phrasemt.artefacts.scores import (
     PValues,
     Scores,
     SystemScores,
+    lower_is_better,
 )
-from phrasemt.artefacts.signatures import lower_is_better
 from phrasemt.errors import MismatchError, check_equal
 from phrasemt.scoring.external import with_metrics
 from phrasemt.scoring.power import detectable, seeds_needed

@@ -1,6 +1,6 @@
 """Corpus scores of summed sentence statistics: BLEU, chrF and TER, for many sums at once.
 
-A score file holds the statistics of each sentence (columns: phrasemt/artefacts/signatures.py), so a score on other
+A score file holds the statistics of each sentence (columns: phrasemt/artefacts/scores.py), so a score on other
 sentences (a bootstrap sample, a group of lengths) needs no text.
 """
 
@@ -12,8 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.artefacts.scores import MetricScore
-from phrasemt.artefacts.signatures import is_mean, parts_of
+from phrasemt.artefacts.scores import MetricScore, is_mean, parts_of
 
 ORDERS = 4
 CORRECT, TOTALS = slice(0, ORDERS), slice(ORDERS, 2 * ORDERS)

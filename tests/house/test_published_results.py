@@ -16,7 +16,7 @@ import runs
 import tables
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-from phrasemt.artefacts.signatures import columns_of
+from phrasemt.artefacts.scores import columns_of
 
 FILES = sorted(path for path in runs.FOLDER.iterdir() if path.is_file())
 STUDIES = [path.name.removesuffix(".json.xz") for path in FILES if path.name.endswith(".json.xz")]

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
+from phrasemt.artefacts.scores import lower_is_better
 from phrasemt.artefacts.sidecar import DigestedFile, Evidence, Sidecar
-from phrasemt.artefacts.signatures import lower_is_better
 from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Row, Table, Verdict
 from phrasemt.files.digests import check_file
 from phrasemt.report.figures import Drawing, Series, draw_categories

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import phrasemt.scoring.gains as gains
-from phrasemt.artefacts.scores import MetricScore, Scores
-from phrasemt.artefacts.signatures import mean_signature
+from phrasemt.artefacts.scores import MetricScore, Scores, mean_signature
 from phrasemt.artefacts.table import Block, Cell, Row, Table
 from phrasemt.artefacts.training import Evaluation, TrainingRecord
 from phrasemt.artefacts.translations import (

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU
 
-from phrasemt.artefacts.scores import GainByLength, MetricScore, Scores
-from phrasemt.artefacts.signatures import mean_signature
+from phrasemt.artefacts.scores import GainByLength, MetricScore, Scores, mean_signature
 from phrasemt.scoring.gains import Gains, PairedTest, groups_up_to, quarters
 
 WORDS = np.array([2, 3, 4, 4, 8, 8, 16, 20])
