@@ -181,3 +181,13 @@ def test_broken_trees_are_named(read, tmp_path, text, line, problem):
         f"{tmp_path / 'trees.mrg'}, line {line}: the tree that begins here is malformed"
     )
     assert problem in str(caught.value)
+
+
+def test_the_whole_sample_of_the_penn_treebank(shared_data, tmp_path):
+    import zipfile
+
+    with zipfile.ZipFile(shared_data / "treebank" / "treebank.zip") as archive:
+        names = [name for name in archive.namelist() if name.endswith(".mrg")]
+        (tmp_path / "trees").write_bytes(b"".join(archive.read(name) for name in sorted(names)))
+    counts = [len(words(tree)) for tree in read_treebank(tmp_path / "trees")]
+    assert (len(counts), sum(counts)) == (3914, 94_084)

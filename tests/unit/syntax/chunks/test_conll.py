@@ -116,3 +116,17 @@ def test_unequal_numbers_are_refused():
         chunk_scores([["O"]], [["O", "O"]])
     with pytest.raises(ValueError, match="shorter"):
         chunk_scores([["O"], ["O"]], [["O"]])
+
+
+def test_the_shared_tasks_own_files(shared_data, tmp_path):
+    """Counts of chunks as the shared task's paper gives them (Tjong Kim Sang and Buchholz 2000, section 3)."""
+    import zipfile
+
+    counts = []
+    with zipfile.ZipFile(shared_data / "conll2000" / "conll2000.zip") as archive:
+        for name in ("train", "test"):
+            (tmp_path / name).write_bytes(archive.read(f"conll2000/{name}.txt"))
+            sentences = list(read_conll(tmp_path / name))
+            spans = [span for _, tags in sentences for span in chunk_spans(tags)]
+            counts.append((len(sentences), sum(len(tokens) for tokens, _ in sentences), len(spans)))
+    assert counts == [(8936, 211_727, 106_978), (2012, 47_377, 23_852)]

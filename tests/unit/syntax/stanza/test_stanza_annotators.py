@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 
 from phrasemt.artefacts.card import ANNOTATION_VERSION, LONGEST
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
+from phrasemt.files.lines import read_lines
 from phrasemt.syntax.annotations import Annotation
 from phrasemt.syntax.stanza import annotators, runtime
 from phrasemt.syntax.stanza.annotators import ChunkerAnnotator, ParserAnnotator, bio_tags, load_annotator, short_text
 from phrasemt.syntax.stanza.runtime import GaveUpError, batches_by_length, prepare_stanza, visible_tokens
-from phrasemt.syntax.trees import parse_tree, read_treebank, tree_text, words
+from phrasemt.syntax.trees import leaves, parse_tree, read_treebank, tree_text, words
 
 
 @pytest.fixture(scope="module")
@@ -410,3 +411,35 @@ def test_margins_of_tag_sequences() -> None:
             for tags in itertools.product(range(3), repeat=length)
         )
         assert float(margin) == pytest.approx(sums[-1] - sums[-2], abs=1e-5)
+
+
+@pytest.fixture
+def real(shared_data: Path, tmp_path: Path) -> Callable[..., Any]:
+    folder = shared_data / "stanza-models"
+    if not folder.is_dir():
+        pytest.skip("no models beside the checkout")
+
+    def load(kind: str, **files: str) -> Any:
+        given = {role: folder / file for role, file in {**files, "vectors": "vectors_en_100d.pt"}.items()}
+        return load_annotator(tiny.describe(tmp_path / "card.json", kind, given))
+
+    return load
+
+
+def test_real_models(real: Callable[..., Any], shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = itertools.islice(read_lines(shared_data / "multi30k" / "test_2016_flickr.en.gz"), 40)
+    sentences = [[*line.removesuffix(".").split(" "), "."] for line in lines]
+    parser = real("constituency", constituency="constituency_en_wsj-sample.pt", tagger="pos_en_wsj-sample.pt")
+    chunker = real("chunks", chunker="chunker_en_conll2000.pt")
+    for annotator in (parser, chunker):
+        found = annotator.annotate(sentences)
+        assert all(annotation.failure is None for annotation in found)
+        for name in ("_TAGGED_TOGETHER", "_PARSED_TOGETHER", "_CHUNKED_TOGETHER"):
+            monkeypatch.setattr(annotators, name, 9)
+        assert annotator.annotate(sentences[::-1])[::-1] == found
+        assert [annotator.annotate([sentence])[0] for sentence in sentences[:10]] == found[:10]
+    tree = parse_tree(parser.annotate([["A", "man", "sits", "on", "the", "bench", "."]])[0].text or "")
+    assert tree_text(tree) == "(S (NP (DT 0) (NN 1)) (VP (VBZ 2) (PP (IN 3) (NP (DT 4) (NN 5)))) (. 6))"
+    assert [leaf.label for leaf in leaves(tree)][:2] == ["DT", "NN"]
+    (tags,) = chunker.annotate([["A", "man", "sits", "on", "the", "bench", "."]])
+    assert tags.text == "B-NP I-NP B-VP B-PP B-NP I-NP O"
