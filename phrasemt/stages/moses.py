@@ -14,7 +14,7 @@ _FILTER = ("scripts/training/filter-model-given-input.pl", "scripts/generic/stri
 class TrainTruecaser(Stage):
     """Learn the spelling that words have inside of sentences."""
 
-    module = "phrasemt.moses.casing"
+    module = "phrasemt.moses.training"
     job_name = "{dataset}.{source}-{target}/{language}"
     inputs = files(tokens="Tokens")
     outputs = files(truecaser="Truecaser")
@@ -24,7 +24,7 @@ class TrainTruecaser(Stage):
 class NormalizeCase(Stage):
     """Write tokens in true case or in lower case, as Moses learns from them and reads them."""
 
-    module = "phrasemt.moses.casing"
+    module = "phrasemt.moses.training"
     job_name = "{dataset}.{source}-{target}/{phrase_model}.{split}.{language}"
     inputs = files(tokens="Tokens", truecaser=["Truecaser"])
     outputs = files(text="MosesText")
@@ -34,7 +34,7 @@ class NormalizeCase(Stage):
 class TrainLm(Stage):
     """Estimate an n-gram language model of the target side."""
 
-    module = "phrasemt.moses.language_model"
+    module = "phrasemt.moses.training"
     job_name = "{dataset}.{source}-{target}/{phrase_model}"
     inputs = files(text="MosesText")
     outputs = files(language_model="LanguageModel")
@@ -50,7 +50,7 @@ class TrainLm(Stage):
 class AlignWords(Stage):
     """Align the words of the training pairs in both directions."""
 
-    module = "phrasemt.moses.alignment"
+    module = "phrasemt.moses.training"
     job_name = "{dataset}.{source}-{target}/{phrase_model}"
     inputs = files(source="MosesText", target="MosesText")
     outputs = files(kept_source="AlignedText", kept_target="AlignedText", alignment="Alignment")
@@ -66,7 +66,7 @@ class AlignWords(Stage):
 class ExtractPhraseTable(Stage):
     """Extract the phrase pairs of the aligned text, and score them."""
 
-    module = "phrasemt.moses.phrase_table"
+    module = "phrasemt.moses.training"
     job_name = "{dataset}.{source}-{target}/{phrase_model}"
     inputs = files(source="AlignedText", target="AlignedText", alignment="Alignment")
     outputs = files(phrase_table="PhraseTable", reordering_table="ReorderingTable")
@@ -94,7 +94,7 @@ class PhraseBasedStage(Stage):
 class TuneMoses(PhraseBasedStage):
     """Tune the weights of the features on dev, or continue a tuning that stopped."""
 
-    module = "phrasemt.moses.tuning"
+    module = "phrasemt.moses.decoding"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}"
     inputs = files(
         language_model="LanguageModel",

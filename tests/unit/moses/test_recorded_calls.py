@@ -17,13 +17,9 @@ import pytest
 from recorded_moses import RecordedMoses
 
 from phrasemt.errors import DataError, PhrasemtError
-from phrasemt.moses.alignment import align_words
-from phrasemt.moses.casing import normalize_case, train_truecaser
-from phrasemt.moses.decoding import translate_with_moses
+from phrasemt.moses.decoding import translate_with_moses, tune_moses
 from phrasemt.moses.installation import program_versions
-from phrasemt.moses.language_model import train_lm
-from phrasemt.moses.phrase_table import extract_phrase_table
-from phrasemt.moses.tuning import tune_moses
+from phrasemt.moses.training import align_words, extract_phrase_table, normalize_case, train_lm, train_truecaser
 from phrasemt.stages.moses import (
     AlignWords,
     ExtractPhraseTable,
