@@ -235,8 +235,9 @@ def by_length(system: str, other: str = "", metric: str = "bleu_tok") -> GainByL
     study = system.split("/")[0]
     baseline, repeated = other or family_of(system)[1], _repeated(study, runs(system)[0].dataset)
     gains = Gains(
-        {key: [part.scores for part in parts(key)] for key in dict.fromkeys([*repeated, baseline, system])},
-        np.array(parts(system)[0].source_words),
+        name=study,
+        of_systems={key: [part.scores for part in parts(key)] for key in dict.fromkeys([*repeated, baseline, system])},
+        words=np.array(parts(system)[0].source_words),
         metric=metric,
         test=PairedTest(samples=1000, seed=12345, repeated=repeated),
     )

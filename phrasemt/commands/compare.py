@@ -16,12 +16,11 @@ from phrasemt.commands._arguments import add_study_option, choose, in_range
 from phrasemt.commands._scores import Results, ScoreRow, add_samples, gain_lines, score_table
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
-from phrasemt.report.scored import decided_pairs, read_scored
 from phrasemt.report.sections.analyses import Pair, distance_tables, length_tables
 from phrasemt.report.sections.sentences import METRIC, sentence_bleu
 from phrasemt.report.sections.trainings import flatten
 from phrasemt.runs.display import table
-from phrasemt.scoring.gains import PairedTest
+from phrasemt.scoring.gains import PairedTest, decided_pairs, read_gains
 from phrasemt.scoring.scores import check_comparable
 from phrasemt.scoring.significance import SeedVariation, compare_scores, resample, seed_variations
 from phrasemt.study.evaluation import SEED
@@ -221,7 +220,7 @@ def _gains(sides: Sequence[_Side], options: argparse.Namespace) -> Iterator[str]
         repeated=[_key(side.study, system) for side in sides for system in side.study.repeated],
         unseeded=[_key(side.study, system) for side in sides for system in side.study.unseeded],
     )
-    scored = read_scored(
+    scored = read_gains(
         scores=[file for one in results for file in one.scores],
         analyses=[file for one in results for file in one.attention],
         source=first.results.source,

@@ -33,15 +33,14 @@ from phrasemt.printed.results import (
     paper_named,
     row_at,
 )
-from phrasemt.report.claims import ClaimRow, Evidence, beside_figures, claim_rows
-from phrasemt.report.scored import decided_pairs, read_scored
+from phrasemt.report.claims import ClaimRow, Measured, beside_figures, claim_rows
 from phrasemt.report.sections.this_run import beside_papers, costs, relative_costs
 from phrasemt.report.sections.trainings import read_training
 from phrasemt.report.tables import latex_tabular, markdown_rows
 from phrasemt.runs.display import table
+from phrasemt.scoring.gains import decided_pairs, read_gains
 from phrasemt.scoring.ratings import SystemRating, score_sheets
-from phrasemt.study.claims import analysed_figures, claims_of
-from phrasemt.study.compared import compared_costs
+from phrasemt.study.compared import analysed_figures, claims_of, compared_costs
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.symbols import SPECIAL_TOKENS
@@ -226,15 +225,15 @@ def claims_beside(given: Path, paper: str, ratings: Mapping[str, SystemRating]) 
     yield from claim_rows(claims_of(load_papers()[paper], study), evidence_of(study, _table(given), ratings))
 
 
-def evidence_of(study: Study, content: Table, ratings: Mapping[str, SystemRating]) -> Evidence:
+def evidence_of(study: Study, content: Table, ratings: Mapping[str, SystemRating]) -> Measured:
     """Read what a study has measured, so far as its files are there."""
     paths = Paths(study.study)
     test, found = paired_test(study), Results.of(study, study.datasets)
     trainings = [read_training(path) for path in sorted(Path().glob(paths.training_record.glob))]
-    return Evidence(
+    return Measured(
         table=content,
         trainings=trainings,
-        scored=list(read_scored(scores=found.scores, analyses=found.attention, source=found.source, test=test)),
+        gains=list(read_gains(scores=found.scores, analyses=found.attention, source=found.source, test=test)),
         attention=found.attention,
         contrasts=decided_pairs(found.contrasts, test),
         costs=relative_costs(dict(content.systems), content.baselines, costs(study.study, trainings)),

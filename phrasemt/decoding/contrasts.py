@@ -2,12 +2,13 @@
 
 Both targets are scored by forced decoding (LingEval97, Sennrich 2017). A pair counts as right when
 log P(right) > log P(wrong), for whole sentences and without length normalisation. Pairs are counted by kind of mistake
-and by the distance between the two words that must agree (phrasemt/scoring/contrasts.py).
+and by the distance between the two words that must agree (`count_preferred`).
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypedDict
@@ -16,20 +17,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemt.artefacts.corpus import ContrastivePair, Contrasts
-from phrasemt.artefacts.translations import ContrastAccuracy, ContrastDecisions, KindCounts
+from phrasemt.artefacts.translations import ContrastAccuracy, ContrastDecisions, DistanceCounts, KindCounts
 from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import SourceCollator
 from phrasemt.decoding.forced import forced_scores
 from phrasemt.errors import MismatchError
 from phrasemt.models.weights import load_model
 from phrasemt.nn.precision import choose_device
-from phrasemt.scoring.contrasts import count_preferred, decisions
 from phrasemt.stages.decoding import ScoreContrasts
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.text.subwords import subword_cutter
 from phrasemt.text.tokenize import line_tokenizer
 
 log = logging.getLogger("phrasemt.score_contrasts")
+
+# Groups of distances in words; Xu et al. (2020), Figure 4, print one limit only (docs/decisions.md, X18).
+_GROUPS = ((1, 2), (3, 4), (5, 6), (7, 8), (9, 10), (11, 15), (16, None))
 
 # A source by its row in a split, and a target; their log-probabilities, in the same order.
 Line = tuple[int, str, str]
@@ -118,6 +121,34 @@ def decide(rows: Sequence[int], pairs: Sequence[ContrastivePair], score: Scorer)
     ]
     columns = [pair.kind for pair in pairs], [pair.distance for pair in pairs], preferred
     return {"kinds": count_preferred(*columns), "decisions": decisions(*columns)}
+
+
+def decisions(kinds: Sequence[str], distances: Sequence[int | None], preferred: Sequence[bool]) -> ContrastDecisions:
+    """The decisions about pairs, with the arguments of `count_preferred`."""
+    places = {kind: place for place, kind in enumerate(dict.fromkeys(kinds))}
+    return ContrastDecisions(kinds=[places[kind] for kind in kinds], distances=list(distances), right=list(preferred))
+
+
+def count_preferred(
+    kinds: Sequence[str], distances: Sequence[int | None], preferred: Sequence[bool]
+) -> list[KindCounts]:
+    """Count pairs by kind, in the order of their first pairs, and by distance. preferred: the right target won."""
+    by_kind: dict[str, list[tuple[int, bool]]] = {}
+    for kind, distance, wins in zip(kinds, distances, preferred, strict=True):
+        by_kind.setdefault(kind, []).append((distance or 0, wins))
+    return [
+        KindCounts(
+            kind=kind or "other",
+            pairs=len(pairs),
+            right=sum(wins for _, wins in pairs),
+            by_distance=[
+                DistanceCounts(low=low, high=high, pairs=len(group), right=sum(group))
+                for low, high in _GROUPS
+                if (group := [wins for distance, wins in pairs if low <= distance <= (high or math.inf)])
+            ],
+        )
+        for kind, pairs in by_kind.items()
+    ]
 
 
 def _positions(rows: Sequence[int], collate: SourceCollator) -> Sequence[int]:

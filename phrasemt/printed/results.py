@@ -69,8 +69,8 @@ class Interval(Settings):
         return f"at least {self.low:g}" if self.high is None else f"{self.low:g} to {self.high:g}"
 
 
-class Measurement(Settings):
-    """A measurement for a claim: an analysis of a system, often compared with that of another system.
+class ClaimTest(Settings):
+    """A test of a claim: an analysis of a system, often compared with that of another system.
 
     row, than: rows of the paper, `table/row`, that systems stand for; than: None for the figure of one system.
     expected: where our figure lies if the claim holds; of two systems their difference, of costs their ratio.
@@ -91,7 +91,7 @@ class Measurement(Settings):
     than_places: list[Name] = Field(default_factory=list)
 
     @model_validator(mode="after")
-    def _fits_the_analysis(self) -> Measurement:
+    def _fits_the_analysis(self) -> ClaimTest:
         needed = {"table": "measure", "lengths": "words", "entropy": "places"}.get(self.analysis)
         if needed and not getattr(self, needed):
             raise ValueError(f"the analysis {self.analysis!r} needs {needed}")
@@ -110,7 +110,7 @@ class Claim(Settings):
     hedge: Hedge
     where: Title
     evidence: Title
-    measured: Sequence[Measurement] = Field(min_length=1)
+    measured: Sequence[ClaimTest] = Field(min_length=1)
 
 
 class PaperText(Settings):

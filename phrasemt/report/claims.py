@@ -26,29 +26,28 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phrasemt.artefacts.scores import GainByLength, MetricComparison
+from phrasemt.artefacts.scores import MetricComparison
 from phrasemt.artefacts.table import Table
-from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy, LayerAttention
+from phrasemt.artefacts.translations import AttentionAnalysis, LayerAttention
 from phrasemt.printed.results import HEDGES, AnalysisName, Interval
 from phrasemt.report.page import Section, fill
-from phrasemt.report.scored import BLEU, DecidedPairs, ScoredTestSet
 from phrasemt.report.sections.this_run import RelativeCost
 from phrasemt.report.sections.trainings import TrainingCurve
-from phrasemt.scoring.gains import ALL, NATS, Bounds, quarters
+from phrasemt.scoring.gains import ALL, BLEU, NATS, Bounds, DecidedPairs, Gains, quarters
 from phrasemt.scoring.ratings import SystemRating
 from phrasemt.scoring.statistics import wilson_interval
-from phrasemt.study.claims import AnalysedFigure, StudiedClaim, StudiedMeasurement
+from phrasemt.study.compared import AnalysedFigure, StudiedClaim, StudiedTest
 
 _TIMES_VARY = 0.1  # relative times of one device
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
+class Measured:
     """What a study has measured. costs: empty where nobody may read times. ratings: of filled sheets, by system."""
 
     table: Table
     trainings: Sequence[TrainingCurve]
-    scored: Sequence[ScoredTestSet]
+    gains: Sequence[Gains]
     attention: Sequence[AttentionAnalysis]
     contrasts: Sequence[DecidedPairs]
     costs: Sequence[RelativeCost] = ()
@@ -77,12 +76,12 @@ class OurFigure(NamedTuple):
     def direction(self, expected: Interval) -> str:
         """Whether the study agrees with a claim."""
         does_not_differ = self.low == self.high == 0 and 0 in (expected.low, expected.high)  # no gain, no loss
-        if self.low is None or self.high is None or does_not_differ:
-            found = "not decided"
-        elif expected.covers(self.low, self.high):
-            found = "agrees"
-        else:
-            found = "against" if expected.misses(self.low, self.high) else "not decided"
+        found = "not decided"
+        if self.low is not None and self.high is not None and not does_not_differ:
+            if expected.covers(self.low, self.high):
+                found = "agrees"
+            elif expected.misses(self.low, self.high):
+                found = "against"
         return found + self._of_one_training
 
     def verdict(self, printed: AnalysedFigure) -> str:
@@ -103,7 +102,7 @@ class OurFigure(NamedTuple):
 
 
 class ClaimRow(NamedTuple):
-    """A measurement for a claim. measured: what. ours: figure and interval, or empty. direction: or what is missing."""
+    """A test of a claim. measured: what. ours: figure and interval, or empty. direction: or what is missing."""
 
     claim: StudiedClaim
     measured: str
@@ -113,7 +112,7 @@ class ClaimRow(NamedTuple):
 
 
 def claims_section(
-    claims: Sequence[StudiedClaim], figures: Sequence[AnalysedFigure], evidence: Evidence
+    claims: Sequence[StudiedClaim], figures: Sequence[AnalysedFigure], evidence: Measured
 ) -> Section | None:
     """Make the section; None for a study in which no system stands for a row of a paper with claims.
 
@@ -132,40 +131,31 @@ def claims_section(
     return Section(anchor="claims", heading="Claims", content=content)
 
 
-def claim_rows(claims: Iterable[StudiedClaim], evidence: Evidence) -> Iterator[ClaimRow]:
+def claim_rows(claims: Iterable[StudiedClaim], evidence: Measured) -> Iterator[ClaimRow]:
     """Yield a row for each of our figures, or one that says what the study has not measured."""
     titles = dict(evidence.table.systems)
     for claim in claims:
         for one in claim.measured:
             found = [(ours.on, ours.text, ours.direction(one.expected)) for ours in our_figures(one, evidence)]
-            for row in found or [("", "", f"not measured: {_needed(one)}")]:
+            needed = ANALYSES[one.analysis].needs
+            if missing := one.missing_rows:
+                needed = f"no system stands for {' and '.join(missing)}"
+            for row in found or [("", "", f"not measured: {needed}")]:
                 yield ClaimRow(claim, _described(one, titles), *row)
 
 
-def beside_figures(figures: Iterable[AnalysedFigure], evidence: Evidence) -> Iterator[tuple[AnalysedFigure, OurFigure]]:
+def beside_figures(figures: Iterable[AnalysedFigure], evidence: Measured) -> Iterator[tuple[AnalysedFigure, OurFigure]]:
     """Yield the printed figures that analyses find beside ours."""
     for printed in figures:
         yield from ((printed, ours) for ours in our_figures(printed, evidence))
 
 
-def our_figures(one: StudiedMeasurement, evidence: Evidence) -> list[OurFigure]:
+def our_figures(one: StudiedTest, evidence: Measured) -> list[OurFigure]:
     """Measure; empty if the study has not all systems, or not what the analysis is made from."""
-    return [] if missing_rows(one) else list(ANALYSES[one.analysis].find(evidence, one))
+    return [] if one.missing_rows else list(ANALYSES[one.analysis].find(evidence, one))
 
 
-def missing_rows(one: StudiedMeasurement) -> list[str]:
-    """The rows that no system of the study stands for."""
-    rows = [(one.row, one.system), (one.than, one.than_system)]
-    return [f"{one.paper}/{row}" for row, system in rows if row is not None and system is None]
-
-
-def _needed(one: StudiedMeasurement) -> str:
-    if missing := missing_rows(one):
-        return f"no system stands for {' and '.join(missing)}"
-    return ANALYSES[one.analysis].needs
-
-
-def _described(one: StudiedMeasurement, titles: Mapping[str, str]) -> str:
+def _described(one: StudiedTest, titles: Mapping[str, str]) -> str:
     """What is measured. titles: of systems; rows of the paper stand for systems that the study does not have."""
     options = [
         one.measure if one.analysis == "table" else one.analysis,
@@ -184,7 +174,7 @@ def _described(one: StudiedMeasurement, titles: Mapping[str, str]) -> str:
 Figures = Iterator[OurFigure]
 
 
-def _of_table(evidence: Evidence, one: StudiedMeasurement) -> Figures:
+def _of_table(evidence: Measured, one: StudiedTest) -> Figures:
     """A figure of the results table, or the difference to the baseline of the system."""
     assert one.counterpart is not None
     key = one.counterpart.column
@@ -206,28 +196,32 @@ def _of_table(evidence: Evidence, one: StudiedMeasurement) -> Figures:
             yield OurFigure(on, system.value, system.low, system.high, trainings)
 
 
-def _parameters(evidence: Evidence, one: StudiedMeasurement) -> Figures:
+def _ratios(
+    evidence: Measured, one: StudiedTest, of: Mapping[tuple[str, str], float | None]
+) -> Iterator[tuple[str, float]]:
+    """On each data set, the ratio of a value of both systems. of: by data set and system."""
+    for dataset in evidence.table.datasets:
+        system, than = (of.get((dataset, name or "")) for name in (one.system, one.than_system))
+        if system and than:
+            yield dataset, system / than
+
+
+def _parameters(evidence: Measured, one: StudiedTest) -> Figures:
     numbers = {(training.dataset, training.system): training.record.parameters for training in evidence.trainings}
-    for dataset in evidence.table.datasets:
-        system, than = (numbers.get((dataset, name or "")) for name in (one.system, one.than_system))
-        if system and than:
-            yield OurFigure(dataset, system / than, system / than, system / than, None)
+    for dataset, ratio in _ratios(evidence, one, numbers):
+        yield OurFigure(dataset, ratio, ratio, ratio, None)
 
 
-def _training_time(evidence: Evidence, one: StudiedMeasurement) -> Figures:
+def _training_time(evidence: Measured, one: StudiedTest) -> Figures:
     """The ratio of the two ratios to their baseline, which must be the same."""
-    baselines = evidence.table.baselines
-    ratios = {(cost.dataset, cost.system): cost.ratios["training"] for cost in evidence.costs}
-    if len({baselines.get(name or "", name) for name in (one.system, one.than_system)}) > 1:
-        return
-    for dataset in evidence.table.datasets:
-        system, than = (ratios.get((dataset, name or "")) for name in (one.system, one.than_system))
-        if system and than:
-            low, high = (system / than * (1 + sign * _TIMES_VARY) for sign in (-1, 1))
-            yield OurFigure(dataset, system / than, low, high, _trainings(evidence, one))
+    if len({evidence.table.baselines.get(name or "", name) for name in (one.system, one.than_system)}) == 1:
+        times = {(cost.dataset, cost.system): cost.ratios["training"] for cost in evidence.costs}
+        for dataset, ratio in _ratios(evidence, one, times):
+            low, high = (ratio * (1 + sign * _TIMES_VARY) for sign in (-1, 1))
+            yield OurFigure(dataset, ratio, low, high, _trainings(evidence, one))
 
 
-def _trainings(evidence: Evidence, one: StudiedMeasurement) -> int:
+def _trainings(evidence: Measured, one: StudiedTest) -> int:
     return min(len(evidence.table.trained.get(name, ())) for name in (one.system, one.than_system) if name is not None)
 
 
@@ -242,31 +236,23 @@ def share_or_difference(share: float, items: int, than: tuple[float, int] | None
     return 100 * difference, 100 * (difference - below), 100 * (difference + above)
 
 
-def _contrasts(evidence: Evidence, one: StudiedMeasurement) -> Figures:
+def _contrasts(evidence: Measured, one: StudiedTest) -> Figures:
     """The accuracy on contrastive pairs, mean over the trainings, or its difference."""
     group = ALL if one.words is None else _bounds(one.words, least=1)
     for decided in evidence.contrasts:
-        files = decided.of_systems.get(one.system or "", [])
-        kind = next((place for place, kind in enumerate(decided.kinds) if kind == one.mistake), None)
-        if not files or (one.mistake is not None and kind is None):
+        both = {one.system, one.than_system or one.system}
+        if not both <= decided.of_systems.keys() or one.mistake not in (None, *decided.kinds):
             continue
-        if one.than is None:
-            right = [wins for wins in (_decided(file, kind, group) for file in files) if wins]
-            if right:
-                pairs, share = len(right[0]), math.fsum(sum(wins) / len(wins) for wins in right) / len(right)
-                on = f"{decided.name} ({pairs:,} pairs)"
-                yield OurFigure(on, *share_or_difference(share, pairs), _trainings(evidence, one))
-        elif one.than_system in decided.of_systems:
-            gain = decided.gains(kind).of(one.than_system or "", one.system or "", groups=[], joint=[group])
-            for found in gain.joint:
-                yield _tested(f"{decided.name} ({found.sentences:,} pairs)", evidence, one, found.comparison)
-
-
-def _decided(file: ContrastAccuracy, kind: int | None, group: Bounds) -> list[bool]:
-    """The decisions about a kind of mistake, or all, at distances in a group: whether each is right."""
-    made = zip(file.decisions.kinds, file.decisions.distances, file.decisions.right, strict=True)
-    low, high = group[0], math.inf if group[1] is None else group[1]
-    return [wins for of, distance, wins in made if kind in (None, of) and low <= (distance or 0) <= high]
+        kind = None if one.mistake is None else decided.kinds.index(one.mistake)
+        # Of one system, its comparison with itself has its accuracy.
+        gain = decided.gains(kind).of(one.than_system or one.system or "", one.system or "", joint=[group])
+        for found in gain.joint:
+            on = f"{decided.name} ({found.sentences:,} pairs)"
+            if one.than is None:
+                share = found.comparison.system.value / 100
+                yield OurFigure(on, *share_or_difference(share, found.sentences), _trainings(evidence, one))
+            else:
+                yield _tested(on, evidence, one, found.comparison)
 
 
 def _bounds(words: Interval, *, least: int = 0) -> Bounds:
@@ -274,35 +260,33 @@ def _bounds(words: Interval, *, least: int = 0) -> Bounds:
     return max(least, math.ceil(words.low or 0)), None if words.high is None else math.floor(words.high)
 
 
-def _lengths(evidence: Evidence, one: StudiedMeasurement) -> Figures:
+def _lengths(evidence: Measured, one: StudiedTest) -> Figures:
     """The difference in BLEU on the sentences of a test set whose sources have so many words."""
     assert one.words is not None
-    for scored in (scored for scored in evidence.scored if scored.metric == BLEU):
-        if gain := _gain(scored, one, joint=[_bounds(one.words)]):
-            for group in gain.joint:
-                yield _tested(f"{scored.name} ({group.sentences:,} sentences)", evidence, one, group.comparison)
+    for gains, baseline, system in _with_both(evidence, one):
+        for group in gains.of(baseline, system, joint=[_bounds(one.words)]).joint if gains.metric == BLEU else ():
+            yield _tested(f"{gains.name} ({group.sentences:,} sentences)", evidence, one, group.comparison)
 
 
-def _length_growth(evidence: Evidence, one: StudiedMeasurement) -> Figures:
+def _length_growth(evidence: Measured, one: StudiedTest) -> Figures:
     """How much the gain grows for twice as many words, over quarters of the sentences, in BLEU and in nats a token."""
-    for scored in evidence.scored:
-        gain = _gain(scored, one, groups=quarters(scored.words))
-        if gain and gain.slope:
-            yield _tested(f"{scored.name}, {'BLEU' if scored.metric == BLEU else NATS}", evidence, one, gain.slope)
+    for gains, baseline, system in _with_both(evidence, one):
+        if slope := gains.of(baseline, system, groups=quarters(gains.words)).slope:
+            yield _tested(f"{gains.name}, {'BLEU' if gains.metric == BLEU else NATS}", evidence, one, slope)
 
 
-def _gain(
-    scored: ScoredTestSet, one: StudiedMeasurement, *, groups: Sequence[Bounds] = (), joint: Sequence[Bounds] = ()
-) -> GainByLength | None:
-    return scored.gain(one.than_system or "", one.system or "", groups=groups, joint=joint)
+def _with_both(evidence: Measured, one: StudiedTest) -> Iterator[tuple[Gains, str, str]]:
+    """The gains on test sets that both systems have scores of, and these systems."""
+    baseline, system = one.than_system or "", one.system or ""
+    return ((gains, baseline, system) for gains in evidence.gains if {baseline, system} <= gains.of_systems.keys())
 
 
-def _tested(on: str, evidence: Evidence, one: StudiedMeasurement, comparison: MetricComparison) -> OurFigure:
+def _tested(on: str, evidence: Measured, one: StudiedTest, comparison: MetricComparison) -> OurFigure:
     shown = comparison.shown
     return OurFigure(on, shown.value, shown.low, shown.high, _trainings(evidence, one))
 
 
-def _over_trainings(on: str, one: StudiedMeasurement, values: Mapping[str | None, Sequence[float]]) -> Figures:
+def _over_trainings(on: str, one: StudiedTest, values: Mapping[str | None, Sequence[float]]) -> Figures:
     """The mean over trainings, from the lowest to the highest. values: of the trainings of each system."""
     system = values.get(one.system)
     than = [0.0] if one.than is None else values.get(one.than_system)
@@ -312,7 +296,7 @@ def _over_trainings(on: str, one: StudiedMeasurement, values: Mapping[str | None
         yield OurFigure(on, value, min(system) - max(than), max(system) - min(than), trainings)
 
 
-def _overfitting(evidence: Evidence, one: StudiedMeasurement) -> Figures:
+def _overfitting(evidence: Measured, one: StudiedTest) -> Figures:
     """The last perplexity on dev over the best one of the training."""
     for dataset in evidence.table.datasets:
         values: dict[str | None, list[float]] = defaultdict(list)
@@ -323,7 +307,7 @@ def _overfitting(evidence: Evidence, one: StudiedMeasurement) -> Figures:
         yield from _over_trainings(dataset, one, values)
 
 
-def _over_translation(evidence: Evidence, one: StudiedMeasurement) -> Figures:
+def _over_translation(evidence: Measured, one: StudiedTest) -> Figures:
     """The difference in percent of translations that raters mark, mean over the raters."""
     system, than = (evidence.ratings.get(name or "") for name in (one.system, one.than_system))
     if system and than:
@@ -331,10 +315,10 @@ def _over_translation(evidence: Evidence, one: StudiedMeasurement) -> Figures:
         yield OurFigure(f"{system.items:,} rated sentences", *share_or_difference(*share, than_share), 1)
 
 
-def _of_attention(figure: Callable[[AttentionAnalysis, StudiedMeasurement], float | None]) -> Callable[..., Figures]:
+def _of_attention(figure: Callable[[AttentionAnalysis, StudiedTest], float | None]) -> Callable[..., Figures]:
     """The analysis of a figure that each analysed training has."""
 
-    def find(evidence: Evidence, one: StudiedMeasurement) -> Figures:
+    def find(evidence: Measured, one: StudiedTest) -> Figures:
         values: dict[str, dict[str | None, list[float]]] = defaultdict(lambda: defaultdict(list))
         for file in evidence.attention:
             if (value := figure(file, one)) is not None:
@@ -345,7 +329,7 @@ def _of_attention(figure: Callable[[AttentionAnalysis, StudiedMeasurement], floa
     return find
 
 
-def _phrase_mass(file: AttentionAnalysis, one: StudiedMeasurement) -> float | None:
+def _phrase_mass(file: AttentionAnalysis, one: StudiedTest) -> float | None:
     """The share of the weights on n-grams of two or more tokens, in percent, mean over the attentions."""
     chosen = [attention for attention in file.attentions if len(attention.mass) > 1]
     top = max((attention.layer for attention in chosen), default=0)
@@ -354,7 +338,7 @@ def _phrase_mass(file: AttentionAnalysis, one: StudiedMeasurement) -> float | No
     return math.fsum(masses) / len(masses) if masses else None
 
 
-def _entropy(file: AttentionAnalysis, one: StudiedMeasurement) -> float | None:
+def _entropy(file: AttentionAnalysis, one: StudiedTest) -> float | None:
     """The entropy of attentions as a share of the largest one, minus that of others of the system, if there are any."""
     share, than = (_relative_entropy(file.attentions, places) for places in (one.places, one.than_places))
     if share is None or (one.than_places and than is None):
@@ -367,7 +351,7 @@ def _relative_entropy(attentions: Sequence[LayerAttention], places: Sequence[str
     return math.fsum(shares) / len(shares) if shares else None
 
 
-def _level_weights(file: AttentionAnalysis, one: StudiedMeasurement) -> float | None:
+def _level_weights(file: AttentionAnalysis, one: StudiedTest) -> float | None:
     """The mean total variation distance of the layers' mixtures of encoder levels to the mean of all layers."""
     if "phrases" not in file.mixtures:
         return None
@@ -378,7 +362,7 @@ def _level_weights(file: AttentionAnalysis, one: StudiedMeasurement) -> float | 
 class Method(NamedTuple):
     """How an analysis measures. find: our figures, if the study has the systems. needs: what they are made from."""
 
-    find: Callable[[Evidence, StudiedMeasurement], Figures]
+    find: Callable[[Measured, StudiedTest], Figures]
     needs: str
     is_ratio: bool = False
 

@@ -13,9 +13,8 @@ from phrasemt.artefacts.scores import SystemScores
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.files.lines import write_text
-from phrasemt.report.claims import Evidence, claims_section
+from phrasemt.report.claims import Measured, claims_section
 from phrasemt.report.page import fill, write_page
-from phrasemt.report.scored import decided_pairs, read_scored
 from phrasemt.report.sections.analyses import analyses_section, contrast_analyses, gain_analyses, length_analyses
 from phrasemt.report.sections.attention import attention_analyses
 from phrasemt.report.sections.data import data_section, syntax_section
@@ -23,7 +22,7 @@ from phrasemt.report.sections.results import findings_section, origins_section, 
 from phrasemt.report.sections.sentences import read_test_sets, sentences_section
 from phrasemt.report.sections.this_run import run_section
 from phrasemt.report.sections.trainings import check_trainings, curves_section, read_training, systems_section
-from phrasemt.scoring.gains import PairedTest
+from phrasemt.scoring.gains import PairedTest, decided_pairs, read_gains
 from phrasemt.stages.report import WriteReport
 
 log = logging.getLogger("phrasemt.report.report")
@@ -71,10 +70,10 @@ def write_report(
     )
     of_attention = [AttentionAnalysis.read(path) for path in analyses]
     decided = decided_pairs(map(ContrastAccuracy.read, contrasts), test)
-    scored = list(read_scored(scores=map(SystemScores.read, compared), analyses=of_attention, source=source, test=test))
+    gains = list(read_gains(scores=map(SystemScores.read, compared), analyses=of_attention, source=source, test=test))
     parts = [
         *length_analyses(lengths, titles),
-        *gain_analyses(settings, content, scored),
+        *gain_analyses(settings, content, gains),
         *contrast_analyses(content, decided),
         *attention_analyses(analyses, attention, titles),
     ]
@@ -93,7 +92,7 @@ def write_report(
     others = [table, *records, *dropped, *splits, *round_trips, *phrases, *chunks, *annotators]
     others += [*lengths, *analyses, *attention, *contrasts]
     others += [*source, *references, *translations, *parses, *phrase_columns, *chunk_columns]
-    evidence = Evidence(table=content, trainings=trainings, scored=scored, attention=of_attention, contrasts=decided)
+    evidence = Measured(table=content, trainings=trainings, gains=gains, attention=of_attention, contrasts=decided)
     sections = [
         findings_section(content),
         sentences_section(content, test_sets),

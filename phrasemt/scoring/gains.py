@@ -11,8 +11,10 @@ has a slope of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +25,18 @@ from phrasemt.artefacts.scores import (
     MetricComparison,
     MetricScore,
     Scores,
+    SystemScores,
     lower_is_better,
     mean_signature,
 )
-from phrasemt.artefacts.translations import ContrastAccuracy
+from phrasemt.artefacts.text import Tokens
+from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.errors import check_equal
+from phrasemt.files.lines import read_lines
 from phrasemt.scoring.significance import ResampledRuns, SeedVariation, compare_resampled, resample, seed_variations
 from phrasemt.scoring.statistics import as_array, corpus_scores
 
-NATS = "nats per token"
+BLEU, NATS = "bleu_tok", "nats per token"
 
 # Of a group: from so many words to so many, both included; None for no limit.
 Bounds = tuple[int, int | None]
@@ -85,36 +90,58 @@ class _Drawn:
     variations: Mapping[str, SeedVariation]
 
 
+@dataclass(frozen=True, kw_only=True)
 class Gains:
-    """Differences of systems on one test set by the length of the source.
+    """Differences of systems on one test set by the length of the source, in one metric.
 
-    The samples of a group are drawn once, for all systems and all pairs of them.
+    The samples of a group are drawn once, for all systems and all pairs of them: the report, its claims and the
+    commands share one object for each test set. name: of data set and test set. of_systems: the scores of the trainings
+    of each system. words: of each source [sentences]. test: of the differences.
     """
 
-    def __init__(
-        self, of_systems: Mapping[str, Sequence[Scores]], words: NDArray[np.int64], *, metric: str, test: PairedTest
-    ) -> None:
-        """Keep the scores of the trainings of each system. words: of each source [sentences]. metric: its name in the
-        scores.
-        """
-        self._of_systems = {
-            system: [_with_one(scores, metric) for scores in trainings] for system, trainings in of_systems.items()
-        }
-        self._repeated = [system for system in of_systems if test.repeated is None or system in test.repeated]
-        self._words = words
-        self._metric = metric
-        self._test = test
-        self._signature = next(iter(self._of_systems.values()))[0].metrics[metric].signature
-        self._drawn: dict[tuple[Bounds, int | None], _Drawn] = {}
-        self._slopes: dict[tuple[Bounds, ...], _Drawn | None] = {}
+    name: str
+    of_systems: Mapping[str, Sequence[Scores]]
+    words: NDArray[np.int64]
+    metric: str
+    test: PairedTest
 
-    def of(self, baseline: str, system: str, *, groups: Sequence[Bounds], joint: Sequence[Bounds] = ()) -> GainByLength:
+    @cached_property
+    def _scores(self) -> dict[str, list[Scores]]:
+        """The scores in this metric only."""
+        name = self.metric
+        return {
+            system: [
+                one.model_copy(
+                    update={"metrics": {name: one.metrics[name]}, "statistics": {name: one.statistics[name]}}
+                )
+                for one in trainings
+            ]
+            for system, trainings in self.of_systems.items()
+        }
+
+    @cached_property
+    def _signature(self) -> str:
+        return next(iter(self.of_systems.values()))[0].metrics[self.metric].signature
+
+    @cached_property
+    def _drawn(self) -> dict[tuple[Bounds, int | None], _Drawn]:
+        return {}
+
+    @cached_property
+    def _slopes(self) -> dict[tuple[Bounds, ...], _Drawn | None]:
+        return {}
+
+    def of(
+        self, baseline: str, system: str, *, groups: Sequence[Bounds] = (), joint: Sequence[Bounds] = ()
+    ) -> GainByLength:
         """Test the difference of two systems in each group, and the slope of the gain.
 
         joint: further groups to test, such as (11, None) for more than 10 words, without part in the slope.
         """
         found = tuple(one for one in groups if self._rows(one).size)
-        slopes = self._slopes_of(found)
+        if found not in self._slopes:
+            self._slopes[found] = self._fitted(found)
+        slopes = self._slopes[found]
         return GainByLength(
             signature=self._signature,
             groups=[self._group(baseline, system, one) for one in found],
@@ -124,7 +151,7 @@ class Gains:
 
     def _rows(self, one: Bounds) -> NDArray[np.int64]:
         low, high = one
-        return np.flatnonzero((self._words >= low) & (self._words <= (math.inf if high is None else high)))
+        return np.flatnonzero((self.words >= low) & (self.words <= (math.inf if high is None else high)))
 
     def _group(self, baseline: str, system: str, one: Bounds) -> GainOfGroup:
         comparison = self._compare(self._resampled(one), baseline, system)
@@ -135,13 +162,14 @@ class Gains:
             drawn.of_systems[baseline],
             drawn.of_systems[system],
             variations=drawn.variations,
-            unseeded=[name in self._test.unseeded for name in (baseline, system)],
-            seed=self._test.seed,
+            unseeded=[name in self.test.unseeded for name in (baseline, system)],
+            seed=self.test.seed,
         )
-        return found[self._metric]
+        return found[self.metric]
 
     def _with_variations(self, of_systems: Mapping[str, ResampledRuns]) -> _Drawn:
-        return _Drawn(of_systems, seed_variations([of_systems[name] for name in self._repeated]))
+        repeated = [one for name, one in of_systems.items() if self.test.repeated is None or name in self.test.repeated]
+        return _Drawn(of_systems, seed_variations(repeated))
 
     def _resampled(self, one: Bounds, number: int | None = None) -> _Drawn:
         """All systems on the sentences of a group.
@@ -150,36 +178,31 @@ class Gains:
         """
         if (one, number) not in self._drawn:
             rows = self._rows(one)
-            seed = self._test.seed if number is None else [self._test.seed, number]
-            trainings = [_of_rows(scores, rows) for side in self._of_systems.values() for scores in side]
-            drawn = resample(trainings, samples=self._test.samples, seed=seed)
-            ends = np.cumsum([len(side) for side in self._of_systems.values()])
+            seed = self.test.seed if number is None else [self.test.seed, number]
+            trainings = [_of_rows(scores, rows) for side in self._scores.values() for scores in side]
+            drawn = resample(trainings, samples=self.test.samples, seed=seed)
+            ends = np.cumsum([len(side) for side in self._scores.values()])
             self._drawn[one, number] = self._with_variations(
                 {
                     system: drawn.part(slice(end - len(side), end))
-                    for (system, side), end in zip(self._of_systems.items(), ends.tolist(), strict=True)
+                    for (system, side), end in zip(self._scores.items(), ends.tolist(), strict=True)
                 }
             )
         return self._drawn[one, number]
 
-    def _slopes_of(self, groups: tuple[Bounds, ...]) -> _Drawn | None:
-        """The slopes of all systems as if they were scores; None for fewer than two groups of different lengths."""
-        if groups not in self._slopes:
-            self._slopes[groups] = self._fitted(groups)
-        return self._slopes[groups]
-
     def _fitted(self, groups: tuple[Bounds, ...]) -> _Drawn | None:
+        """The slopes of all systems as if they were scores; None for fewer than two groups of different lengths."""
         rows_of = [self._rows(one) for one in groups]
         weights = np.array([len(rows) for rows in rows_of], dtype=np.float64)
-        places = np.array([np.log2(np.maximum(self._words[rows], 1)).mean() for rows in rows_of])
+        places = np.array([np.log2(np.maximum(self.words[rows], 1)).mean() for rows in rows_of])
         centred = places - (weights @ places / weights.sum() if groups else 0)
-        if len(groups) < 2 or not (spread := weights @ centred**2):
+        if len(groups) < 2 or not (variance := weights @ centred**2):
             return None
-        line = (-1 if lower_is_better(self._signature) else 1) * weights * centred / spread
-        name = self._metric
+        line = (-1 if lower_is_better(self._signature) else 1) * weights * centred / variance
+        name = self.metric
         drawn = [self._resampled(one, number).of_systems for number, one in enumerate(groups)]
         fitted = {}
-        for system in self._of_systems:
+        for system in self.of_systems:
             parts = [of_systems[system] for of_systems in drawn]
             fitted[system] = ResampledRuns(
                 signatures={name: self._signature},
@@ -190,37 +213,89 @@ class Gains:
         return self._with_variations(fitted)
 
 
-def gains_on_pairs(
-    of_systems: Mapping[str, Sequence[ContrastAccuracy]], *, kind: int | None = None, test: PairedTest
-) -> Gains:
-    """The differences of systems in accuracy, in percent, by the distance between words that must agree.
+@dataclass(frozen=True, kw_only=True)
+class DecidedPairs:
+    """The decisions of systems about a set of contrastive pairs. of_systems: the files of all their trainings.
 
-    of_systems: files of the trainings of each about one set. kind: the place of a kind of mistake; None: all kinds.
-    Pairs without a distance belong to no group but `ALL`. Raises MismatchError for files about other pairs.
+    name: of data set and set of pairs. test: of the differences.
     """
-    files = [file for side in of_systems.values() for file in side]
-    first = files[0].decisions
+
+    name: str
+    of_systems: Mapping[str, Sequence[ContrastAccuracy]]
+    test: PairedTest
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of mistakes of the pairs."""
+        return [kind.kind for kind in next(iter(self.of_systems.values()))[0].kinds]
+
+    def gains(self, kind: int | None) -> Gains:
+        """The differences of systems in accuracy, in percent, by the distance between words that must agree.
+
+        kind: the place of a kind of mistake; None: all. Pairs without a distance belong to no group but `ALL`. Raises
+        MismatchError for systems that decided about other pairs.
+        """
+        if kind not in self._gains:
+            self._gains[kind] = self._of_kind(kind)
+        return self._gains[kind]
+
+    @cached_property
+    def _gains(self) -> dict[int | None, Gains]:
+        return {}
+
+    def _of_kind(self, kind: int | None) -> Gains:
+        files = [file for side in self.of_systems.values() for file in side]
+        first = files[0].decisions
+        for file in files:
+            what, next_step = "the decisions are about other pairs", "score all systems on the same pairs"
+            of_file = (file.decisions.kinds, file.decisions.distances)
+            where = f"{file.system}, seed {file.seed}"
+            check_equal(True, of_file == (first.kinds, first.distances), what, where=where, next_step=next_step)
+        chosen = [place for place, of in enumerate(first.kinds) if kind in (None, of)]
+        return Gains(
+            name=self.name,
+            of_systems={
+                system: [_of_decisions([file.decisions.right[place] for place in chosen]) for file in side]
+                for system, side in self.of_systems.items()
+            },
+            words=np.array([first.distances[place] or 0 for place in chosen], dtype=np.int64),
+            metric=_ACCURACY,
+            test=self.test,
+        )
+
+
+def decided_pairs(files: Iterable[ContrastAccuracy], test: PairedTest) -> list[DecidedPairs]:
+    """Each set of contrastive pairs with all that decided about it. files: of all trainings."""
+    sets: dict[str, dict[str, list[ContrastAccuracy]]] = {}
     for file in files:
-        what, next_step = "the decisions are about other pairs", "score all systems on the same pairs"
-        of_file = (file.decisions.kinds, file.decisions.distances)
-        where = f"{file.system}, seed {file.seed}"
-        check_equal(True, of_file == (first.kinds, first.distances), what, where=where, next_step=next_step)
-    chosen = [place for place, of in enumerate(first.kinds) if kind in (None, of)]
-    return Gains(
-        {
-            system: [_of_decisions([file.decisions.right[place] for place in chosen]) for file in side]
-            for system, side in of_systems.items()
-        },
-        np.array([first.distances[place] or 0 for place in chosen], dtype=np.int64),
-        metric=_ACCURACY,
-        test=test,
-    )
+        sets.setdefault(f"{file.dataset}, {file.contrast_set}", {}).setdefault(file.system, []).append(file)
+    return [DecidedPairs(name=name, of_systems=of_systems, test=test) for name, of_systems in sets.items()]
 
 
-def _with_one(scores: Scores, metric: str) -> Scores:
-    """The scores in one metric only."""
-    chosen = {"metrics": {metric: scores.metrics[metric]}, "statistics": {metric: scores.statistics[metric]}}
-    return scores.model_copy(update=chosen)
+def read_gains(
+    *, scores: Iterable[SystemScores], analyses: Iterable[AttentionAnalysis], source: Sequence[Path], test: PairedTest
+) -> Iterator[Gains]:
+    """Yield the gains on each test set in BLEU, then in nats per token; none whose scores are about other sentences.
+
+    scores, analyses: of all trainings. source: tokens of the test sets.
+    """
+    words = {}
+    for path in source:
+        names = Tokens.pattern.names(path)
+        words[names["dataset"], names["split"]] = np.array([len(line.split()) for line in read_lines(path)])
+    found: dict[tuple[str, str, str], dict[str, list[Scores]]] = {}  # by data set, test set and metric
+    for file in scores:
+        for test_set, one in file.test_sets.items():
+            if BLEU in one.statistics:
+                found.setdefault((file.dataset, test_set, BLEU), {}).setdefault(file.system, []).append(one)
+    for analysis in analyses:
+        forced = nats_per_token(analysis.sentence_nats, analysis.sentence_tokens)
+        of_systems = found.setdefault((analysis.dataset, analysis.test_set, NATS), {})
+        of_systems.setdefault(analysis.system, []).append(forced)
+    for (dataset, test_set, metric), of_systems in found.items():
+        own = words.get((dataset, test_set))
+        if own is not None and all(one.sentences == len(own) for side in of_systems.values() for one in side):
+            yield Gains(name=f"{dataset}, {test_set}", of_systems=of_systems, words=own, metric=metric, test=test)
 
 
 def _of_rows(scores: Scores, rows: NDArray[np.int64]) -> Scores:

@@ -47,6 +47,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri, stdtrit  # scipy.stats takes a second to import
 
 from phrasemt.artefacts.scores import (
     Comparison,
@@ -62,7 +63,6 @@ from phrasemt.artefacts.scores import (
 )
 from phrasemt.errors import MismatchError, check_equal
 from phrasemt.scoring.external import with_metrics
-from phrasemt.scoring.power import detectable, seeds_needed
 from phrasemt.scoring.scores import check_comparable
 from phrasemt.scoring.statistics import as_array, corpus_scores
 from phrasemt.stages.scoring import CompareSystems
@@ -72,6 +72,7 @@ log = logging.getLogger("phrasemt.scoring.significance")
 # Samples drawn together; the memory is this many numbers per sentence. A multiple of 32, because NumPy draws 32 signs
 # of a trial at once: trials then do not depend on it.
 _SAMPLES_AT_ONCE = 96
+_LEVEL, _POWER = 0.05, 0.8  # what tests of trainings can show
 _ROUNDING = 1e-9  # scores of equal statistics that were added in another order
 
 
@@ -468,3 +469,24 @@ def _randomization_p(difference: float, differences: NDArray[np.float64], discor
     if difference == 0:
         return 1.0
     return min(1.0, max(_p(np.abs(differences) > abs(difference) - _ROUNDING), 2.0 ** (1 - discordant)))
+
+
+def seeds_needed(difference: float, *deviations: float) -> int | None:
+    """Trainings of each of two systems that show a difference of their means with p < 0.05 and power 0.8.
+
+    deviations: of the scores between trainings; the test set is taken as given. Normal approximation of the two-sided
+    t-test with the correction of Guenther (1981) for small numbers; at least 2. None without a difference.
+    """
+    if difference == 0:
+        return None
+    level, power = float(ndtri(1 - _LEVEL / 2)), float(ndtri(_POWER))
+    variance = sum(deviation**2 for deviation in deviations)
+    return max(2, math.ceil((level + power) ** 2 * variance / difference**2 + level**2 / 4))
+
+
+def detectable(deviation: float, freedom: int) -> float:
+    """The difference that a two-sided t-test shows with p < 0.05 and power 0.8.
+
+    deviation: of the difference, estimated with so many degrees of freedom.
+    """
+    return deviation * float(stdtrit(freedom, 1 - _LEVEL / 2) + stdtrit(freedom, _POWER))

@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import Literal, Self
 
 from phrasemt.stages.stage import Stage, Wildcards, files
-from phrasemt.study.claims import AnalysedFigure, StudiedClaim, analysed_figures, studied_claims
-from phrasemt.study.compared import ComparedCost, ComparedFigure, compared_costs, compared_figures
+from phrasemt.study.compared import (
+    AnalysedFigure,
+    ComparedCost,
+    ComparedFigure,
+    StudiedClaim,
+    analysed_figures,
+    compared_costs,
+    compared_figures,
+    studied_claims,
+)
 from phrasemt.study.evaluation import SEED
 from phrasemt.study.schema import Study
 

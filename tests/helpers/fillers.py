@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from phrasemt.printed.results import Figure, Measurement, Paper, figures, found_in, load_papers
-from phrasemt.report.claims import missing_rows
-from phrasemt.study.claims import claims_of
+from phrasemt.printed.results import ClaimTest, Figure, Paper, figures, found_in, load_papers
+from phrasemt.study.compared import claims_of
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 
@@ -52,12 +51,12 @@ def of_claim(paper: Paper, claim: str, number: int, known: Mapping[str, Study]) 
         (own,) = (one for one in claims_of(paper, study) if one.name == claim)
         measured = paper.claims[claim].measured[number]
         for one in own.measured:
-            same = {key: getattr(one, key) for key in Measurement.model_fields} == dict(measured)
-            if same and not missing_rows(one) and can_measure(study, measured):
+            same = {key: getattr(one, key) for key in ClaimTest.model_fields} == dict(measured)
+            if same and not one.missing_rows and can_measure(study, measured):
                 yield Filler(name, str(one.system), one.analysis)
 
 
-def can_measure(study: Study, measured: Measurement) -> bool:
+def can_measure(study: Study, measured: ClaimTest) -> bool:
     """Whether the study has what an analysis is made from, besides its systems."""
     return measured.analysis != "contrasts" or any(dataset.contrastive for dataset in study.datasets.values())
 

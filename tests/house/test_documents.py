@@ -111,7 +111,7 @@ def test_every_decision_that_the_sources_name_is_listed() -> None:
             found |= {(_name(path), number) for number in re.findall(rf"[(;] ?({DECISION})(?=[),])", line)}
             if "decision" in line.lower():
                 found |= {(_name(path), number) for number in re.findall(rf"\b({DECISION})\b", line)}
-    assert ("phrasemt/scoring/contrasts.py", "X18") in found
+    assert ("phrasemt/decoding/contrasts.py", "X18") in found
     numbers = _numbered()
     assert not {(path, number) for path, number in found if number not in numbers}
 

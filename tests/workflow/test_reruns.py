@@ -258,7 +258,6 @@ CODE_CHANGES: dict[str, set[str]] = {
     "syntax/stanza/training.py": {"train_tagger", "train_parser", "train_chunker"} | _annotations(),
     "decoding/translate.py": _translations(*TRANSLATING),
     "decoding/contrasts.py": {f"score_contrasts {name}" for name in TRANSLATING} | {"make_table", "write_report"},
-    "scoring/contrasts.py": {f"score_contrasts {name}" for name in TRANSLATING} | {"make_table", "write_report"},
     "decoding/perplexity.py": {"score_perplexity lm", "make_table", "write_report"},
     "decoding/chunks.py": {"score_chunks bi", "make_table", "write_report"},
     "decoding/attention.py": {f"analyse_attention {name}" for name in (*TRANSLATING, "lm")} | {"write_report"},

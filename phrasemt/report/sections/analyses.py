@@ -14,8 +14,7 @@ from phrasemt.artefacts.scores import GainByLength, LengthGroup, LengthScores, L
 from phrasemt.artefacts.table import Table
 from phrasemt.report.figures import Drawing, Series, draw_categories
 from phrasemt.report.page import Analysis, Section, TextTable, fill
-from phrasemt.report.scored import BLEU, DecidedPairs, ScoredTestSet
-from phrasemt.scoring.gains import ALL, DISTANCES, MORE_THAN_10, NATS, groups_up_to, quarters
+from phrasemt.scoring.gains import ALL, BLEU, DISTANCES, MORE_THAN_10, NATS, DecidedPairs, Gains, groups_up_to, quarters
 from phrasemt.scoring.significance import mark_of, p_text
 from phrasemt.stages.report import WriteReport
 
@@ -120,7 +119,7 @@ class Pair:
     title: str
 
 
-def gain_analyses(settings: WriteReport, table: Table, scored: Sequence[ScoredTestSet]) -> Iterator[Analysis]:
+def gain_analyses(settings: WriteReport, table: Table, scored: Sequence[Gains]) -> Iterator[Analysis]:
     """Yield the part; none without systems to compare."""
     tables = length_tables(scored, _pairs(table), settings.lengths)
     if tables:
@@ -143,7 +142,7 @@ def _pairs(table: Table) -> list[Pair]:
     ]
 
 
-def length_tables(scored: Iterable[ScoredTestSet], pairs: Sequence[Pair], lengths: Sequence[int]) -> list[TextTable]:
+def length_tables(scored: Iterable[Gains], pairs: Sequence[Pair], lengths: Sequence[int]) -> list[TextTable]:
     """A table of gains by length for each test set and metric that has a pair of systems.
 
     lengths: the largest number of words of each group but the last; quarters of the sentences come before these groups.
@@ -151,8 +150,11 @@ def length_tables(scored: Iterable[ScoredTestSet], pairs: Sequence[Pair], length
     tables = []
     for one in scored:
         groups, joint = quarters(one.words), groups_up_to(lengths)
-        found = {pair.title: one.gain(pair.baseline, pair.system, groups=groups, joint=joint) for pair in pairs}
-        gains = {title: gain for title, gain in found.items() if gain}
+        gains = {
+            pair.title: one.of(pair.baseline, pair.system, groups=groups, joint=joint)
+            for pair in pairs
+            if {pair.baseline, pair.system} <= one.of_systems.keys()
+        }
         if gains:
             heading, decimals = _SHOWN[one.metric]
             tables.append(_table_of_gains(f"{one.name}; difference in {heading}", gains, decimals=decimals))
@@ -168,14 +170,13 @@ def distance_tables(decided: Iterable[DecidedPairs], pairs: Sequence[Pair]) -> l
     for one in decided:
         there = [pair for pair in pairs if {pair.baseline, pair.system} <= one.of_systems.keys()]
         for number, kind in enumerate(one.kinds if there else ()):
-            gains = {pair.title: gain_by_distance(one, pair, number) for pair in there}
+            joint = (MORE_THAN_10, ALL)
+            gains = {
+                pair.title: one.gains(number).of(pair.baseline, pair.system, groups=DISTANCES, joint=joint)
+                for pair in there
+            }
             tables.append(_table_of_gains(f"{one.name}, {kind}; difference in percent", gains, decimals=1))
     return tables
-
-
-def gain_by_distance(decided: DecidedPairs, pair: Pair, kind: int) -> GainByLength:
-    """The gain on the pairs of a kind of mistake, in percent. Raises MismatchError as `distance_tables`."""
-    return decided.gains(kind).of(pair.baseline, pair.system, groups=DISTANCES, joint=(MORE_THAN_10, ALL))
 
 
 def _table_of_gains(caption: str, gains: Mapping[str, GainByLength], *, decimals: int) -> TextTable:

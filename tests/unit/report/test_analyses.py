@@ -14,15 +14,14 @@ import numpy as np
 
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
+from phrasemt.decoding.contrasts import count_preferred, decisions
 from phrasemt.files.attention import AttentionMap, ForcedSentence, write_forced
 from phrasemt.report.figures import Panel, draw_heat_map
-from phrasemt.report.scored import decided_pairs, read_scored
 from phrasemt.report.sections.analyses import contrast_analyses, gain_analyses
 from phrasemt.report.sections.attention import attention_analyses
 from phrasemt.report.sections.sentences import groups_of_heads
-from phrasemt.scoring.contrasts import count_preferred, decisions
-from phrasemt.scoring.gains import PairedTest
-from phrasemt.scoring.power import detectable, seeds_needed
+from phrasemt.scoring.gains import PairedTest, decided_pairs, read_gains
+from phrasemt.scoring.significance import detectable, seeds_needed
 from phrasemt.stages.report import WriteReport
 
 TITLES = {"base": "Transformer", "ng": "phrasal <1-2>", "pr": "+PR"}
@@ -90,7 +89,7 @@ def _parts(tmp_path: Path, monkeypatch: Any) -> dict[str, Any]:
     tokens.parent.mkdir()
     tokens.write_text("a b\na b c d e f g h\n")
     scored = list(
-        read_scored(
+        read_gains(
             scores=[], analyses=map(AttentionAnalysis.read, paths), source=[tokens.relative_to(tmp_path)], test=TEST
         )
     )

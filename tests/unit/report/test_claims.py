@@ -26,7 +26,7 @@ from phrasemt.files.attention import PLACES
 from phrasemt.printed.results import AnalysisName, Interval, load_papers
 from phrasemt.report.claims import (
     ANALYSES,
-    Evidence,
+    Measured,
     OurFigure,
     beside_figures,
     claim_rows,
@@ -34,13 +34,12 @@ from phrasemt.report.claims import (
     our_figures,
     share_or_difference,
 )
-from phrasemt.report.scored import ScoredTestSet, decided_pairs
 from phrasemt.report.sections.analyses import Pair, distance_tables
 from phrasemt.report.sections.this_run import RelativeCost
 from phrasemt.report.sections.trainings import TrainingCurve
-from phrasemt.scoring.gains import Gains, PairedTest
+from phrasemt.scoring.gains import Gains, PairedTest, decided_pairs
 from phrasemt.scoring.ratings import SystemRating
-from phrasemt.study.claims import AnalysedFigure, StudiedMeasurement, analysed_figures, studied_claims
+from phrasemt.study.compared import AnalysedFigure, StudiedTest, analysed_figures, studied_claims
 from phrasemt.study.schema import Study
 
 SYSTEMS = {"base": "transformer", "pr": "phrase_representation"}
@@ -90,13 +89,13 @@ TEST = PairedTest(samples=99, seed=3)
 SCORES = {"base": {"bleu_tok": cell(27.0)}, "pr": {"bleu_tok": cell(28.0)}}
 
 
-def artefacts(*, seeds: int = 1, table: Mapping[str, Mapping[str, Cell]] = SCORES, **others: Any) -> Evidence:
-    empty: dict[str, Any] = {"trainings": [], "scored": [], "attention": [], "contrasts": []}
-    return Evidence(table=table_of(table, seeds), **{**empty, **others})
+def artefacts(*, seeds: int = 1, table: Mapping[str, Mapping[str, Cell]] = SCORES, **others: Any) -> Measured:
+    empty: dict[str, Any] = {"trainings": [], "gains": [], "attention": [], "contrasts": []}
+    return Measured(table=table_of(table, seeds), **{**empty, **others})
 
 
-def measurement(analysis: AnalysisName, *, than: bool = True, **others: Any) -> StudiedMeasurement:
-    return StudiedMeasurement.model_validate(
+def measurement(analysis: AnalysisName, *, than: bool = True, **others: Any) -> StudiedTest:
+    return StudiedTest.model_validate(
         {
             "analysis": analysis,
             "paper": "xu2020",
@@ -109,7 +108,7 @@ def measurement(analysis: AnalysisName, *, than: bool = True, **others: Any) -> 
     )
 
 
-def found(one: StudiedMeasurement, measured: Evidence) -> OurFigure:
+def found(one: StudiedTest, measured: Measured) -> OurFigure:
     (finding,) = our_figures(one, measured)
     return finding
 
@@ -201,9 +200,8 @@ def on_lengths(scores: tuple[float, ...], metric: str = "bleu_tok") -> Scores:
     return Scores(sentences=40, references={}, metrics=metrics, statistics={metric: rows})
 
 
-SCORED = ScoredTestSet(
-    dataset="wmt",
-    test_set="news",
+SCORED = Gains(
+    name="wmt, news",
     metric="bleu_tok",
     words=WORDS,
     of_systems={
@@ -212,7 +210,7 @@ SCORED = ScoredTestSet(
     },
     test=TEST,
 )
-LENGTHS = [SCORED, replace(SCORED, dataset="short", of_systems={"pr": SCORED.of_systems["pr"]})]
+LENGTHS = [SCORED, replace(SCORED, name="short", of_systems={"pr": SCORED.of_systems["pr"]})]
 
 
 @pytest.mark.parametrize(
@@ -222,7 +220,7 @@ LENGTHS = [SCORED, replace(SCORED, dataset="short", of_systems={"pr": SCORED.of_
 def test_the_gain_of_any_range_of_lengths_is_that_of_the_paired_test(
     words: dict[str, int], gain: float, sentences: int
 ) -> None:
-    finding = found(measurement("lengths", words=words), artefacts(scored=LENGTHS))
+    finding = found(measurement("lengths", words=words), artefacts(gains=LENGTHS))
     assert finding.value == pytest.approx(gain)
     assert finding.on == f"wmt, news ({sentences} sentences)"
     assert finding.low is not None
@@ -232,21 +230,21 @@ def test_the_gain_of_any_range_of_lengths_is_that_of_the_paired_test(
 
 def test_the_gain_of_a_range_is_the_one_in_the_report() -> None:
     """The second finding counts trainings too, which differ by half a point at 8 and at 64 words."""
-    tested = Gains(SCORED.of_systems, WORDS, metric="bleu_tok", test=TEST).of("base", "pr", groups=[(8, 8)])
+    tested = SCORED.of("base", "pr", groups=[(8, 8)])
     over_seeds = tested.groups[0].comparison.over_seeds
     assert over_seeds is not None
-    finding = found(measurement("lengths", words={"low": 8, "high": 8}), artefacts(scored=LENGTHS))
+    finding = found(measurement("lengths", words={"low": 8, "high": 8}), artefacts(gains=LENGTHS))
     assert (finding.low, finding.high) == (over_seeds.difference.low, over_seeds.difference.high)
 
 
 def test_long_sentences_gain_more_by_the_slope_of_the_gain() -> None:
     """The quarters gain 0, 1.25, 2 and 3.25: at 2, 3, 4 and 6 doublings; by least squares 55/70 a doubling."""
-    finding = found(measurement("length growth"), artefacts(scored=LENGTHS))
+    finding = found(measurement("length growth"), artefacts(gains=LENGTHS))
     assert (finding.on, finding.value) == ("wmt, news, BLEU", pytest.approx(55 / 70))
 
 
 def test_a_range_without_sentences_is_not_made_up() -> None:
-    assert our_figures(measurement("lengths", words={"low": 17, "high": 63}), artefacts(scored=LENGTHS)) == []
+    assert our_figures(measurement("lengths", words={"low": 17, "high": 63}), artefacts(gains=LENGTHS)) == []
 
 
 def attention(system: str, seed: int, masses: Mapping[int, float], **others: Any) -> AttentionAnalysis:
@@ -347,7 +345,7 @@ def test_every_analysis_exists_and_every_place_of_attention() -> None:
 
 def test_a_row_says_what_the_study_lacks() -> None:
     study = study_of({"base": ["xu2020/table-2/base"], "pr": ["xu2020/table-2/max-attn-ta"]})
-    rows = {row.claim.name: row for row in claim_rows(studied_claims(study), artefacts(scored=LENGTHS))}
+    rows = {row.claim.name: row for row in claim_rows(studied_claims(study), artefacts(gains=LENGTHS))}
     assert rows["long-sentences-gain-more"].on == "wmt, news, BLEU"
     assert rows["half-the-parameters"].direction == (
         "not measured: no system stands for xu2020/table-1/base-pr and xu2020/table-1/big"
@@ -359,7 +357,7 @@ def test_a_row_says_what_the_study_lacks() -> None:
 def test_the_four_values_of_figure_3_stand_beside_ours() -> None:
     study = study_of({"base": ["xu2020/figure-3/base"], "pr": ["xu2020/figure-3/base-pr", "xu2020/figure-3/big"]})
     figures: list[AnalysedFigure] = list(analysed_figures(study))
-    beside = list(beside_figures(figures, artefacts(scored=LENGTHS)))
+    beside = list(beside_figures(figures, artefacts(gains=LENGTHS)))
     assert [(printed.printed, f"{ours.value:.1f}") for printed, ours in beside] == [
         ("+0.93", "0.6"), ("+1.72", "3.2"), ("+1.14", "0.6"), ("+1.20", "3.2"),
     ]  # fmt: skip
@@ -367,7 +365,7 @@ def test_the_four_values_of_figure_3_stand_beside_ours() -> None:
     on_data = [figure.model_copy(update={"same_data": True}) for figure in figures]
     alone = replace(SCORED, of_systems={name: scores[:1] for name, scores in SCORED.of_systems.items()})
     for scored, verdict in ((SCORED, "in"), (alone, "outside of")):  # trainings that differ make the interval wide
-        beside = list(beside_figures(on_data, artefacts(scored=[scored])))
+        beside = list(beside_figures(on_data, artefacts(gains=[scored])))
         assert {ours.verdict(printed) for printed, ours in beside} == {
             f"the printed figure lies {verdict} our interval (one training)"
         }
@@ -375,7 +373,7 @@ def test_the_four_values_of_figure_3_stand_beside_ours() -> None:
 
 def test_the_section_of_the_report_shows_claims_and_printed_figures() -> None:
     study = study_of({"base": ["xu2020/table-2/base", "xu2020/figure-3/base"], "pr": ["xu2020/figure-3/base-pr"]})
-    section = claims_section(list(studied_claims(study)), list(analysed_figures(study)), artefacts(scored=LENGTHS))
+    section = claims_section(list(studied_claims(study)), list(analysed_figures(study)), artefacts(gains=LENGTHS))
     assert section is not None
     assert "a speculation" in section.content
     assert "no system stands for xu2020/table-1/base-pr" in section.content

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from phrasemt.artefacts.translations import ContrastAccuracy
+from phrasemt.decoding.contrasts import count_preferred, decisions
 from phrasemt.errors import MismatchError
-from phrasemt.scoring.contrasts import count_preferred, decisions
-from phrasemt.scoring.gains import ALL, DISTANCES, MORE_THAN_10, PairedTest, gains_on_pairs
+from phrasemt.scoring.gains import ALL, DISTANCES, MORE_THAN_10, DecidedPairs, PairedTest
 
 
 def accuracy(system: str, right: list[bool], distances: list[int | None]) -> ContrastAccuracy:
@@ -31,8 +31,8 @@ def test_difference_in_accuracy_by_distance() -> None:
     first = [True] * 10 + [False] * 12 + [True] * 8 + [False] * 10
     second = [True] * 10 + [True] * 18 + [False] * 2 + [False] * 10
     sides = {"a": [accuracy("a", first, distances)], "b": [accuracy("b", second, distances)]}
-    gains = gains_on_pairs(sides, test=PairedTest(samples=2000, seed=1))
-    found = gains.of("a", "b", groups=DISTANCES, joint=(MORE_THAN_10, ALL))
+    pairs = DecidedPairs(name="d", of_systems=sides, test=PairedTest(samples=2000, seed=1))
+    found = pairs.gains(None).of("a", "b", groups=DISTANCES, joint=(MORE_THAN_10, ALL))
     groups = {group.name: group for group in found.groups}
     assert {name: group.sentences for name, group in groups.items()} == {"1-2": 10, "9-12": 20, ">12": 10}
     far = groups["9-12"].comparison
@@ -59,7 +59,8 @@ def test_equal_systems_rarely_differ_on_pairs() -> None:
             ]
             for system in "ab"
         }
-        found = gains_on_pairs(sides, test=PairedTest(samples=200, seed=1)).of("a", "b", groups=[(9, 12)])
+        pairs = DecidedPairs(name="d", of_systems=sides, test=PairedTest(samples=200, seed=1))
+        found = pairs.gains(None).of("a", "b", groups=[(9, 12)])
         p_value = found.groups[0].comparison.p_values.over_seeds
         assert p_value is not None
         significant.append(p_value < 0.05)
@@ -67,10 +68,9 @@ def test_equal_systems_rarely_differ_on_pairs() -> None:
 
 
 def test_systems_are_compared_on_the_same_pairs() -> None:
+    sides = {"a": [accuracy("a", [True], [1])], "b": [accuracy("b", [True], [2])]}
     with pytest.raises(MismatchError, match="b, seed 1: the decisions are about other pairs"):
-        gains_on_pairs(
-            {"a": [accuracy("a", [True], [1])], "b": [accuracy("b", [True], [2])]}, test=PairedTest(samples=2, seed=1)
-        )
+        DecidedPairs(name="d", of_systems=sides, test=PairedTest(samples=2, seed=1)).gains(None)
 
 
 def test_counts_by_kind_and_at_the_limits_of_the_groups_of_distances() -> None:

@@ -34,7 +34,9 @@ def gain(
 ) -> GainByLength:
     test = PairedTest(samples=samples, seed=1)
     sides = {"baseline": baseline, "system": system}
-    return Gains(sides, words, metric="m", test=test).of("baseline", "system", groups=groups, joint=joint)
+    return Gains(name="", of_systems=sides, words=words, metric="m", test=test).of(
+        "baseline", "system", groups=groups, joint=joint
+    )
 
 
 def test_ranges() -> None:

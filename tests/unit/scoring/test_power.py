@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy import stats as distributions
 
-from phrasemt.scoring.power import detectable, seeds_needed
+from phrasemt.scoring.significance import detectable, seeds_needed
 
 
 @pytest.mark.parametrize("freedom", [2, 4, 6, 20])
