@@ -15,14 +15,14 @@ with_torch = sed "s/^torch==[^ ]*/torch==$(1)/; /^setuptools==/d" constraints.tx
 SIDE_BY_SIDE := -n logical --maxprocesses 8 --dist worksteal
 SCHEMA := workflow/schemas/study.schema.json
 
-# By itself, Make accepts any variable: after `make study study=...` it would run config.yaml.
+# Make itself accepts any variable: `make study study=...` would run config.yaml.
 VARIABLES := PYTHON STUDY PAPER PROFILE OPTIONS MOSES TORCH
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name)))
 $(foreach name,$(filter-out $(VARIABLES),$(GIVEN)),$(error no such variable: $(name). Next: use one of $(VARIABLES)))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: another-torch help install demo study paper fetch test test-all test-cluster test-versions check format budget bench bench-peers schema rulegraph layers tables explorer site moses clean
+.PHONY: another-torch help install demo study paper fetch test test-all test-cluster test-versions check format budget bench-peers schema rulegraph layers tables site moses clean
 
 help:  ## list these commands
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,22 +45,22 @@ paper: .venv/installed  ## plan and run all studies of a paper, and print its ta
 	for study in $$studies; do $(MAKE) --no-print-directory study STUDY=$$study || exit 1; done && \
 	$(BIN)/phrasemt papers $(PAPER) --format markdown --study $$studies
 
-fetch: .venv/installed  ## download all that a study needs, before it runs where there is no network: make fetch STUDY=studies/multi30k.yaml
+fetch: .venv/installed  ## download all that a study needs, for a run without network: make fetch STUDY=studies/multi30k.yaml
 	@$(BIN)/phrasemt check $(STUDY)
 	@$(BIN)/snakemake --profile profiles/local --configfile $(STUDY) --until fetch_corpus fetch_stanza_file
 
 test: .venv/installed  ## run all tests, except slow ones
 	$(BIN)/pytest -m "not slow" $(SIDE_BY_SIDE)
 
-test-all: .venv/site  ## run all tests, slow ones too (minutes more)
+test-all: .venv/site  ## run all tests, slow ones too
 	$(BIN)/pytest $(SIDE_BY_SIDE)
 
 test-cluster: .venv/cluster  ## run studies and faults on a Slurm of four nodes on this machine (needs root)
 	$(BIN)/pytest -m "not slow" tests/cluster
 
-test-versions:  ## run all tests, except slow ones, with each of three versions of Python, as far as they are here, and of torch (4 GB and minutes for each)
+test-versions:  ## run all tests, except slow ones, with several versions of Python and of torch, each pair in an environment of 4 GB
 	@for python in $(VERSIONS_OF_PYTHON); do \
-		python$$python -c "" 2> /dev/null || { echo "left out: there is no python$$python here"; continue; }; \
+		python$$python -c "" 2> /dev/null || { echo "skipped: no python$$python here"; continue; }; \
 		for torch in $(VERSIONS_OF_TORCH); do \
 			folder=.versions/$$python-$$torch; \
 			echo "== Python $$python, torch $$torch"; \
@@ -86,11 +86,8 @@ format: .venv/installed  ## format Python files and rules
 	$(BIN)/ruff format
 	$(BIN)/snakefmt workflow rules
 
-budget: .venv/installed  ## lower the numbers of tests/house/budget.yaml to the sizes of today
+budget: .venv/installed  ## lower the numbers of tests/house/budget.yaml to the present sizes
 	$(BIN)/python tests/house/budget.py
-
-bench: .venv/installed  ## measure speed and memory on this machine
-	@for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
 
 bench-peers: .venv/installed $(PEERS:%=.peers/%/installed)  ## compare the training speed with other toolkits
 	@$(BIN)/python -m tests.benchmarks.peers.peers $(OPTIONS)
@@ -108,13 +105,10 @@ layers: .venv/installed  ## draw docs/layers.svg, the layers of the package, fro
 tables: .venv/installed  ## write the tables of trainings into the documents, and draw their figures, from docs/results/
 	OMP_NUM_THREADS=1 $(BIN)/python docs/results/tables.py
 
-explorer: .venv/installed  ## take docs/explorer.png, the picture of the README, from the report of the demo (needs Chromium)
-	$(BIN)/python tests/helpers/explorer_picture.py
-
 site: .venv/site  ## build the documents as a site, with the generated reference: build/site/html/index.html
 	$(BIN)/python docs/site/make_site.py
 
-moses:  ## build Moses for systems of the family moses: make moses MOSES=FOLDER (25 minutes of one core; docs/moses.md)
+moses:  ## build Moses: make moses MOSES=FOLDER (25 minutes of one core; docs/moses.md)
 	@phrasemt/moses/build.sh "$(MOSES)"
 
 clean:  ## remove caches and virtual environments; keep results, resources and logs

@@ -1,4 +1,4 @@
-"""Takes the picture of the explorer for the README, docs/explorer.png, from the report of the demo: `make explorer`.
+"""Takes the picture of the explorer for the README, docs/explorer.png, from the report of the demo (needs Chromium).
 
 It shows the sentence that the phrases of n tokens improve most.
 """

@@ -55,7 +55,7 @@ def test_every_test_that_a_document_names_exists(document: Path) -> None:
 
 
 def test_the_picture_of_the_explorer_is_one_of_a_wide_window() -> None:
-    """`make explorer` takes it; which sentence it shows does not matter."""
+    """tests/helpers/explorer_picture.py takes it."""
     header = (REPOSITORY / "docs" / "explorer.png").read_bytes()[:24]
     assert header[:8] == b"\x89PNG\r\n\x1a\n"
     assert int.from_bytes(header[16:20], "big") == 1400
