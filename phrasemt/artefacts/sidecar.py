@@ -10,14 +10,16 @@ import contextlib
 import importlib.metadata
 import platform
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from pydantic import Field
+
 from phrasemt import __version__
 from phrasemt.artefacts.artefact import JsonFile
-from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.errors import DamagedFileError
 from phrasemt.fields import Settings
 from phrasemt.files.digests import check_file, digest_file
 from phrasemt.files.lines import commit_files, temporary_beside
@@ -69,23 +71,13 @@ class Origin(Settings):
         return [file for files in self.inputs.values() for file in files]
 
 
-class Acceptance(Settings):
-    """Settings and code for which a person let the outputs count (`phrasemt plan --accept`). when: ISO 8601, UTC."""
-
-    when: str
-    changes: list[str]
-    settings: dict[str, Any]
-    code: str
-    note: str | None = None
-
-
 class Sidecar(JsonFile, Origin):
     """The sidecar of all outputs of a run of a stage. outputs: by role."""
 
     again: ClassVar[str] = "delete the file that it belongs to, and run again"
 
     outputs: dict[str, DigestedFile]
-    accepted: tuple[Acceptance, ...] = ()
+    accepted: tuple[Any, ...] = Field(default=(), exclude=True)  # of phrasemt 0.1.0
 
     @classmethod
     def beside(cls, artefact: Path | str) -> Self:
@@ -98,12 +90,6 @@ class Sidecar(JsonFile, Origin):
     def files_written(self) -> set[str]:
         """The paths of all outputs."""
         return {file.path for file in self.outputs.values()}
-
-    @property
-    def valid_for(self) -> tuple[dict[str, Any], str]:
-        """Settings and code for which the outputs are valid: those that made them, or were accepted for them last."""
-        last = self.accepted[-1] if self.accepted else self
-        return last.settings, last.code
 
     def check(self, artefact: Path, digest: str) -> None:
         """Check that an artefact with this sha256 is the file that the stage wrote. Raises DamagedFileError if not."""
@@ -118,11 +104,7 @@ class Sidecar(JsonFile, Origin):
 
 
 class Evidence:
-    """What sidecars prove: that files are those that stages wrote, and made of the inputs that are there now.
-
-    Times of files prove nothing: a copy of a folder has other times, and an edit can keep them. Each file is read once,
-    so files must not change meanwhile.
-    """
+    """What sidecars prove: that files are those that stages wrote. Each file is read once."""
 
     def __init__(self) -> None:
         self._digests: dict[str, str] = {}
@@ -146,30 +128,6 @@ class Evidence:
         """`check_output` of a file that a stage may have made or a user given: one without a sidecar passes."""
         if sidecar_path(path).is_file():
             self.check_output(path)
-
-    def check_outputs(self, paths: Sequence[str]) -> Sidecar:
-        """The sidecar of all outputs of a job.
-
-        Raises DamagedFileError as `check_output`, and MismatchError if they were made together with other files.
-        """
-        for path in paths:
-            sidecar = self.check_output(path)
-            if sidecar.files_written != set(paths):
-                what, next_step = "made for another place, or together with other files", "delete it and run the study"
-                raise MismatchError(what, where=path, found=sidecar.stage, next_step=next_step)
-        return sidecar
-
-    def changed_inputs(self, sidecar: Sidecar) -> list[str]:
-        """The inputs that have other contents than when the artefact was made. Deleted inputs do not count."""
-        return [
-            file.path
-            for file in sidecar.files_read
-            if Path(file.path).is_file() and self.digest(file.path) != file.sha256
-        ]
-
-    def made_of(self, sidecar: Sidecar, inputs: Iterable[str]) -> bool:
-        """Whether an artefact was made of these inputs with these contents."""
-        return {file.path for file in sidecar.files_read} == set(inputs) and not self.changed_inputs(sidecar)
 
 
 def sidecar_path(artefact: Path | str) -> Path:

@@ -8,7 +8,7 @@ GROUPS = {
         "plan": "show which jobs the next run has, why, and what they cost",
         "status": "show the jobs and trainings of the last run, and its expected end",
         "show": "print the results table; write the figures as SVG files",
-        "compare": "compare two systems or two studies: settings, scores, sentences",
+        "compare": "compare systems of one or two studies: settings, scores, sentences",
         "papers": "list what the papers print, and what a study knows of it",
         "scale": "write a study at a smaller size",
     },

@@ -17,18 +17,16 @@ from pydantic import ValidationError
 
 from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.artefacts.training import TrainingRecord
-from phrasemt.errors import DamagedFileError, PhrasemtError
+from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import count_lines
 from phrasemt.registry.corpora import part_of, source_file
 from phrasemt.runs.costs import Costs
 from phrasemt.runs.notes import StageNote, training_note
 from phrasemt.runs.plan import Job
-from phrasemt.stages.training import TrainModel
 from phrasemt.study.architectures import Architecture
 from phrasemt.study.datasets import DatasetText, RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.study.training import Training
-from phrasemt.workflow.paths import Paths
 
 # Products of 16-bit matrices, sums in float32, without sparsity, in 10^12 floating-point operations a second, as the
 # data sheets state them. The first three have no units for bfloat16 and compute in float32.
@@ -133,23 +131,6 @@ def _operations(model: Architecture, source: int, target: int) -> tuple[float, i
 def _target_tokens(training: Training) -> int:
     """Target tokens of all updates, as far as they are known before the training."""
     return (training.tokens_per_update or _TOKENS * (training.sentences_per_update or 0)) * training.max_updates
-
-
-def times_the_work(job: Job, paths: Paths, benchmark: Path) -> float:
-    """How many times the work of a finished training a training is: target tokens times multiply-adds; else 1."""
-    if job.planned.rule != "train_model":
-        return 1
-    try:
-        record = paths.training_record.at(**paths.benchmark("train_model").names(benchmark))
-        old = TrainModel.model_validate(Sidecar.beside(record).settings)
-    except (DamagedFileError, ValueError):
-        return 1  # the work of that training is not known any more
-    new = TrainModel.model_validate_json(job.snakemakes.params.settings)
-    times = _target_tokens(new.training) / _target_tokens(old.training)
-    if new.model == old.model:
-        return times
-    new_cost, old_cost = (_operations(one.model, 32_000, 32_000)[0] for one in (new, old))
-    return times * new_cost / old_cost
 
 
 class Prices:

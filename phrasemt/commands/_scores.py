@@ -14,7 +14,6 @@ from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.commands._arguments import in_range
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_parallel
-from phrasemt.report.page import TextTable
 from phrasemt.runs.display import table
 from phrasemt.scoring.gains import PairedTest
 from phrasemt.scoring.significance import p_text
@@ -118,10 +117,3 @@ def _tested(found: MetricComparison | None) -> Iterator[str]:
     tested = p_values.over_seeds is not None
     of_sentences = [None, None] if tested else [p_values.two_sided, p_values.randomization]
     yield from ("" if p is None else p_text(p) for p in (p_values.over_seeds, *of_sentences))
-
-
-def gain_lines(gains: Iterable[TextTable]) -> Iterator[str]:
-    """Yield tables of gains (phrasemt/report/sections/analyses.py) with a line for each group."""
-    for one in gains:
-        yield f"\n{one.caption}"
-        yield from table(list(zip(one.headings, *one.rows, strict=True)))

@@ -1,26 +1,22 @@
-"""`phrasemt compare A B`: settings, scores and sentences in which systems or studies differ."""
+"""`phrasemt compare A B`: settings, scores and sentences in which systems of one or several studies differ."""
 
 from __future__ import annotations
 
 import argparse
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from phrasemt.artefacts.scores import Scores, SystemScores
-from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.commands._arguments import add_study_option, choose, in_range
-from phrasemt.commands._scores import Results, ScoreRow, add_samples, gain_lines, score_table
+from phrasemt.commands._scores import Results, ScoreRow, add_samples, score_table
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
-from phrasemt.report.sections.analyses import Pair, distance_tables, length_tables
 from phrasemt.report.sections.sentences import METRIC, sentence_bleu
 from phrasemt.report.sections.trainings import flatten
 from phrasemt.runs.display import table
-from phrasemt.scoring.gains import PairedTest, decided_pairs, read_gains
 from phrasemt.scoring.scores import check_comparable
 from phrasemt.scoring.significance import SeedVariation, compare_scores, resample, seed_variations
 from phrasemt.study.evaluation import SEED
@@ -28,23 +24,16 @@ from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.workflow.paths import Paths
 
-_Kind = TypeVar("_Kind", SystemScores, AttentionAnalysis, ContrastAccuracy)
-
 
 @dataclass(frozen=True)
 class _Side:
-    """A system of a study, as the command line names it. results: of the study, on one data set."""
+    """A system of a study, as the command line names it. results: of all systems of the study on one data set."""
 
     given: str
     study: Study
     system: str
     dataset: str
     results: Results
-
-    @property
-    def key(self) -> str:
-        """The name of the system among those of all studies."""
-        return _key(self.study, self.system)
 
     @property
     def settings(self) -> dict[str, str]:
@@ -54,27 +43,11 @@ class _Side:
     @property
     def scores(self) -> dict[int, SystemScores]:
         """The score files by seed."""
-        return {file.seed: file for file in self.results.scores if file.system == self.key}
-
-
-def _key(study: Study, system: str) -> str:
-    return f"{study.study}:{system}"
-
-
-def _results(study: Study, dataset: str) -> Results:
-    """The results of a study, with the name of the study before those of its systems."""
-    found = Results.of(study, [dataset])
-
-    def named(files: Iterable[_Kind]) -> list[_Kind]:
-        return [file.model_copy(update={"system": _key(study, file.system)}) for file in files]
-
-    return replace(
-        found, scores=named(found.scores), attention=named(found.attention), contrasts=named(found.contrasts)
-    )
+        return {file.seed: file for file in self.results.scores if file.system == self.system}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("sides", nargs="+", metavar="A", help="SYSTEM, STUDY:SYSTEM or STUDY, twice or more")
+    parser.add_argument("sides", nargs="+", metavar="SYSTEM", help="SYSTEM or STUDY:SYSTEM, twice or more")
     add_study_option(parser)
     parser.add_argument("--dataset", metavar="NAME", help="data set (default: the first of each study)")
     parser.add_argument(
@@ -87,13 +60,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print what differs. Raises PhrasemtError for one side only, a side twice, and unknown studies and systems."""
     if len(options.sides) < 2:
-        raise PhrasemtError("one side only", where=options.sides[0], expected="two or more systems or studies")
+        raise PhrasemtError("one side only", where=options.sides[0], expected="two or more systems")
     if twice := [side for place, side in enumerate(options.sides) if side in options.sides[:place]]:
-        raise PhrasemtError("the same side twice", where=twice[0], next_step="name another system or study")
-    studies = [Path(side) for side in options.sides if Path(side).suffix in (".yaml", ".yml")]
-    if studies and len(studies) < len(options.sides):
-        raise PhrasemtError("systems and studies mixed", expected="either study files, or systems (STUDY:SYSTEM)")
-    lines = _of_studies(studies, options) if studies else _of_systems(_sides(options), options)
+        raise PhrasemtError("the same side twice", where=twice[0], next_step="name another system")
+    sides = list(_sides(options))
+    lines = [*_settings({side.given: side.settings for side in sides}), *_scores(sides, options)]
+    if len(sides) == 2:
+        lines += _sentences(sides, options)
     sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
@@ -104,40 +77,11 @@ def _sides(options: argparse.Namespace) -> Iterator[_Side]:
         file, colon, system = given.rpartition(":")
         path = Path(file) if colon else options.study
         if path not in studies:
-            studies[path] = _read(path, options)
+            study = load_study(path)
+            dataset = choose("dataset", options.dataset, list(study.datasets))
+            studies[path] = study, dataset, Results.of(study, [dataset])
         study, dataset, results = studies[path]
         yield _Side(given, study, choose("system", system, list(study.systems)), dataset, results)
-
-
-def _read(path: Path, options: argparse.Namespace) -> tuple[Study, str, Results]:
-    study = load_study(path)
-    dataset = choose("dataset", options.dataset, list(study.datasets))
-    return study, dataset, _results(study, dataset)
-
-
-def _of_studies(files: Sequence[Path], options: argparse.Namespace) -> Iterator[str]:
-    """Yield the lines about studies: settings that differ, and the scores of the systems that all of them have."""
-    found = {str(path): _read(path, options) for path in files}
-    yield from _settings(
-        {name: dict(flatten("", study.model_dump(mode="json"))) for name, (study, _, _) in found.items()}
-    )
-    (first, *_), *others = found.values()
-    for system in first.systems:
-        if all(system in study.systems for study, _, _ in others):
-            sides = [
-                _Side(f"{name}:{system}", study, system, dataset, results)
-                for name, (study, dataset, results) in found.items()
-            ]
-            yield from _scores(sides, options)
-
-
-def _of_systems(sides: Iterator[_Side], options: argparse.Namespace) -> Iterator[str]:
-    found = list(sides)
-    yield from _settings({side.given: side.settings for side in found})
-    yield from _scores(found, options)
-    if len(found) == 2:
-        yield from _gains(found, options)
-        yield from _sentences(found, options)
 
 
 def _settings(of_sides: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
@@ -158,16 +102,15 @@ def _scores(sides: Sequence[_Side], options: argparse.Namespace) -> Iterator[str
     first = sides[0]
     if not first.scores:
         return
-    repeated = {_key(side.study, system) for side in sides for system in side.study.repeated}
-    files = {(file.system, file.seed): file for side in sides for file in side.results.scores}
+    studies = {side.study.study: side for side in sides}.values()
     for test_set in next(iter(first.scores.values())).test_sets:
-        of_systems: dict[str, dict[int, Scores]] = {}
-        for (system, seed), file in files.items():
-            if test_set in file.test_sets:
-                of_systems.setdefault(system, {})[seed] = file.test_sets[test_set]
+        trainings: dict[tuple[str, str], list[Scores]] = {}  # of each system that was trained with several seeds
+        for side in studies:
+            for file in side.results.scores:
+                if file.system in side.study.repeated and test_set in file.test_sets:
+                    trainings.setdefault((side.study.study, file.system), []).append(file.test_sets[test_set])
         draws = {"samples": options.samples, "seed": SEED}
-        trainings = [list(by_seed.values()) for system, by_seed in of_systems.items() if system in repeated]
-        variations = seed_variations([resample(runs, **draws) for runs in trainings if len(runs) > 1])
+        variations = seed_variations([resample(runs, **draws) for runs in trainings.values() if len(runs) > 1])
         yield f"\n{test_set}, beside {first.given}"
         of_sides = [
             (side, {seed: file.test_sets[test_set] for seed, file in side.scores.items() if test_set in file.test_sets})
@@ -208,28 +151,6 @@ def _rows(
                 score=math.fsum(scores) / len(scores),
                 tested=tested[side.given][metric] if side.given in tested else None,
             )
-
-
-def _gains(sides: Sequence[_Side], options: argparse.Namespace) -> Iterator[str]:
-    """Yield the gains of the second system by the length of the source, and on contrastive pairs by distance."""
-    first, second = sides
-    results = list({side.study.study: side.results for side in sides}.values())
-    test = PairedTest(
-        samples=options.samples,
-        seed=SEED,
-        repeated=[_key(side.study, system) for side in sides for system in side.study.repeated],
-        unseeded=[_key(side.study, system) for side in sides for system in side.study.unseeded],
-    )
-    scored = read_gains(
-        scores=[file for one in results for file in one.scores],
-        analyses=[file for one in results for file in one.attention],
-        source=first.results.source,
-        test=test,
-    )
-    pairs = [Pair(baseline=first.key, system=second.key, title=f"{second.given} minus {first.given}")]
-    yield from gain_lines(length_tables(scored, pairs, first.study.analyses.lengths))
-    decided = decided_pairs([file for one in results for file in one.contrasts], test)
-    yield from gain_lines(distance_tables(decided, pairs))
 
 
 def _sentences(sides: Sequence[_Side], options: argparse.Namespace) -> Iterator[str]:

@@ -1,44 +1,33 @@
-"""`phrasemt plan`: show which jobs the next run has, why, and their cost. `--accept`: declare outputs up to date."""
+"""`phrasemt plan`: show which jobs the next run has, why, and what they cost."""
 
 from __future__ import annotations
 
 import argparse
-import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from phrasemt.commands._arguments import add_profile, add_study, in_range
-from phrasemt.commands._prices import GPUS, MEASURED, Prices, rate_of, times_the_work
-from phrasemt.errors import PhrasemtError
+from phrasemt.commands._prices import GPUS, MEASURED, Prices, rate_of
 from phrasemt.runs.costs import ALL, NOTHING, Costs, Recorded, by_rule
 from phrasemt.runs.display import size, table
-from phrasemt.runs.plan import CHANGES, FOLLOWS, INPUTS, NEWER, TIMES, Job, Plan, accept, plan_of
+from phrasemt.runs.plan import CHANGES, FOLLOWS, INPUTS, NEWER, Job, Plan, plan_of
 from phrasemt.study.reading import load_study
 from phrasemt.workflow.check import precision_of_old_gpus
-from phrasemt.workflow.paths import Paths
 
 MOST_CHANGES, MOST_NAMED = 20, 6
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Show which jobs the next run of a study has, why, and their cost; run nothing. The cost comes "
-        "from finished jobs of this study: the same job, or else jobs of the same rule; of trainings it is scaled by "
-        "target tokens and multiply-adds. With --accept, record that the existing outputs of changed jobs are valid "
-        "for the present settings and code, so that the next run does not make them again; NAME restricts this to "
-        "some rules or artefacts. Use it for changes that you know to have no effect, and after a copy of the folder, "
-        "which changes the times of all files: it compares the contents with the sidecars. It accepts nothing when an "
-        "output is damaged, or when an output that you name was made from other inputs. With --gpus, the cost is a "
-        "price on these GPUs, before anything like the jobs has run, and the days that they take. After a rehearsal "
-        "(`phrasemt scale STUDY rehearsal`) has finished, --gpu-model measured takes the speed of its trainings."
+        "Show which jobs the next run of a study has, why, and their cost; run nothing. The cost comes from finished "
+        "jobs of this study: the same job, or else jobs of the same rule. With --gpus, the cost is a price on these "
+        "GPUs, before anything like the jobs has run, and the days that they take. After a rehearsal (`phrasemt scale "
+        "STUDY rehearsal`) has finished, --gpu-model measured takes the speed of its trainings."
     )
     add_study(parser)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="with --accept: rules or artefacts (default: all)")
     add_profile(parser)
-    parser.add_argument("--accept", action="store_true", help="declare the outputs of changed jobs valid")
-    parser.add_argument("--note", metavar="TEXT", help="with --accept: reason, recorded in the sidecars")
     parser.add_argument(
-        "--gpus", type=in_range(int, 1), metavar="N", help="price on so many GPUs, one training on each"
+        "--gpus", type=in_range(int, 1), metavar="N", help="price on this number of GPUs, one training on each"
     )
     parser.add_argument(
         "--gpu-model", choices=[*GPUS, MEASURED], default="a100",
@@ -47,16 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the plan. Raises PhrasemtError for mistakes in the study and for outputs that cannot be accepted."""
-    if not options.accept and (options.names or options.note):
-        raise PhrasemtError(
-            "needs --accept", where=" ".join(options.names) or "--note", next_step="see `phrasemt plan --help`"
-        )
+    """Print the plan. Raises PhrasemtError for mistakes in the study, or when Snakemake cannot plan it."""
     plan = plan_of(options.study, options.profile)
-    if options.accept:
-        accepted = Counter(job.planned.rule for job in accept(plan, options.names, options.note))
-        print(f"accepted: {_counted(accepted, most=len(accepted))}")
-        plan = plan_of(options.study, options.profile)
     prices = Prices(load_study(options.study), rate_of(options.gpu_model)) if options.gpus and plan.jobs else None
     print(*describe(plan, prices, options.gpus or 1), sep="\n")
     if options.gpus or any(job.planned.gpus for job in plan.jobs):
@@ -64,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def describe(plan: Plan, prices: Prices | None = None, gpus: int = 1) -> Iterator[str]:
-    """Yield the lines that describe a plan. prices: on so many GPUs; None for the cost by finished jobs."""
+    """Yield the lines that describe a plan. prices: on this number of GPUs; None for the cost by finished jobs."""
     total = len(plan.jobs) + len(plan.finished)
     if plan.jobs:
         yield f"{plan.study}: {len(plan.jobs):,} of {total:,} jobs to run"
@@ -72,11 +53,6 @@ def describe(plan: Plan, prices: Prices | None = None, gpus: int = 1) -> Iterato
         yield from _costs(plan, prices, gpus)
     else:
         yield f"{plan.study}: nothing to do, all {total:,} jobs are done"
-    if same := sum({reason.why for reason in job.reasons} == {TIMES} for job in plan.jobs):
-        yield (
-            f"{same:,} of these jobs need not run: inputs and outputs have the contents that the sidecars record. "
-            "Next: `phrasemt plan STUDY --accept` sets the times of their outputs"
-        )
     if plan.unrecorded:
         yield (
             f"Snakemake has no records of {len(plan.unrecorded):,} finished jobs, so it does not run them again after "
@@ -112,11 +88,8 @@ def _changed(heading: str, jobs: Sequence[Job], datasets: Sequence[str]) -> Iter
 
 def _costs(plan: Plan, prices: Prices | None, gpus: int) -> Iterator[str]:
     """Yield the tables of rules and systems with the costs of their jobs, the reasons, and what the costs rest on."""
-    recorded, paths = Recorded(plan.study, plan.finished), Paths(plan.study)
-    costs_of = [
-        (job, prices.of(job) if prices else recorded.of(job.planned, functools.partial(times_the_work, job, paths)))
-        for job in plan.jobs
-    ]
+    recorded = Recorded(plan.study, plan.finished)
+    costs_of = [(job, prices.of(job) if prices else recorded.of(job.planned)) for job in plan.jobs]
     costs = by_rule((job.planned.rule, one) for job, one in costs_of)
     rows: list[tuple[str, ...]] = [("rule", "jobs", "core h", "GPU h", "disk", "why")]
     for rule, one in costs.items():
@@ -148,7 +121,7 @@ def _systems(costs_of: Iterable[tuple[Job, Costs]]) -> Iterator[str]:
 
 
 def _days(prices: Prices, costs_of: Sequence[tuple[Job, Costs]], gpu_hours: float, gpus: int) -> Iterator[str]:
-    """Yield the days that all jobs take on so many GPUs, one job on each, and what the prices assume."""
+    """Yield the days that all jobs take on this number of GPUs, one job on each, and what the prices assume."""
     longest, its_price = max(costs_of, key=lambda one: one[1].gpu_hours)
     name, its_days = longest.wildcards.get("system", longest.planned.rule), its_price.gpu_hours / 24
     yield (
@@ -172,11 +145,11 @@ def _hours(hours: float) -> str:
     return "<0.01" if 0 < hours < 0.01 else f"{hours:,.2f}" if hours else "0"
 
 
-def _counted(numbers: Counter[str], most: int = MOST_NAMED) -> str:
-    return _few([f"{number:,} x {name}" for name, number in numbers.items()], most)
+def _counted(numbers: Counter[str]) -> str:
+    return _few(f"{number:,} x {name}" for name, number in numbers.items())
 
 
-def _few(names: Iterable[str], most: int = MOST_NAMED) -> str:
+def _few(names: Iterable[str]) -> str:
     """Return the first of some different names."""
     chosen = list(dict.fromkeys(names))
-    return ", ".join(chosen[:most]) + (f" and {len(chosen) - most} more" if len(chosen) > most else "")
+    return ", ".join(chosen[:MOST_NAMED]) + (f" and {more} more" if (more := len(chosen) - MOST_NAMED) > 0 else "")

@@ -11,7 +11,7 @@ import functools
 import itertools
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,8 +45,6 @@ class Costs:
 
 
 ALL = "all"  # rules
-# How many times the work of a finished job, named by its benchmark, a job is.
-Work = Callable[[Path], float]
 
 
 def by_rule(jobs: Iterable[tuple[str, Costs]]) -> dict[str, Costs]:
@@ -74,17 +72,17 @@ class Recorded:
         self._own_seconds = functools.cache(seconds_of_job)
         self._seconds_of_rule = functools.cache(seconds_of_jobs)
 
-    def seconds(self, job: PlannedJob, work: Work = lambda benchmark: 1) -> tuple[float | None, str]:
+    def seconds(self, job: PlannedJob) -> tuple[float | None, str]:
         """How long a job is likely to take, and what this rests on."""
         if job.benchmark and (own := self._own_seconds(Path(job.benchmark))) is not None:
-            return own * work(Path(job.benchmark)), OWN
+            return own, OWN
         if seconds := self._seconds_of_rule(self._study, job.rule):
-            return statistics.fmean(one * work(benchmark) for benchmark, one in seconds.items()), OF_THE_RULE
+            return statistics.fmean(seconds), OF_THE_RULE
         return None, NOTHING
 
-    def of(self, job: PlannedJob, work: Work = lambda benchmark: 1) -> Costs:
+    def of(self, job: PlannedJob) -> Costs:
         """What a job is likely to cost."""
-        seconds, basis = self.seconds(job, work)
+        seconds, basis = self.seconds(job)
         hours = (seconds or 0) / 3600
         sizes = self._sizes.get(job.rule)
         return Costs(
@@ -95,11 +93,11 @@ class Recorded:
         )
 
 
-def seconds_of_jobs(study: str, rule: str) -> dict[Path, float]:
-    """Wall seconds of finished jobs of a rule whose outputs did not come from the cache, by benchmark."""
+def seconds_of_jobs(study: str, rule: str) -> list[float]:
+    """Wall seconds of finished jobs of a rule whose outputs did not come from the cache."""
     folder = Paths(study).benchmarks
     files = itertools.chain(Path().glob(f"{folder}/{rule}/**/*.tsv"), Path().glob(f"{folder}/{rule}.tsv"))
-    return {file: seconds for file in files if (seconds := seconds_of_job(file)) is not None}
+    return [seconds for file in files if (seconds := seconds_of_job(file)) is not None]
 
 
 def seconds_of_job(benchmark: Path) -> float | None:

@@ -2,8 +2,8 @@
 
 Three kinds of work keep a note, all in one format:
 
-- a run of the workflow, `logs/<study>/runs/<begin>-<process>.json`: also the jobs that Snakemake set out to do and the
-  code that it began with. The study as it was then stands beside the note.
+- a run of the workflow, `logs/<study>/runs/<begin>-<process>.json`: also the jobs that Snakemake set out to do. The
+  study as it was then stands beside the note.
 - a stage, `<log of the stage>.json`.
 - a training, `note.json` beside its `metrics.jsonl`: also its last report of progress.
 
@@ -219,8 +219,7 @@ class PlannedJob(BaseModel, frozen=True):
 class RunNote(_Note, frozen=True):
     """A run. cores: None on a cluster; done: jobs of each rule that were finished before.
 
-    code: digest of each module that its stages use, by which `phrasemt plan` names edited files. commit: of phrasemt,
-    as `git describe` names it, with `-dirty` after local changes; None outside of a checkout.
+    commit: of phrasemt, as `git describe` names it, with `-dirty` after local changes; None outside of a checkout.
     """
 
     study: str
@@ -228,7 +227,6 @@ class RunNote(_Note, frozen=True):
     cores: int | None
     done: dict[str, int]
     jobs: list[PlannedJob]
-    code: dict[str, str]
     commit: str | None = None
 
 

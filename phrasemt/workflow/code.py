@@ -8,8 +8,6 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from phrasemt.files.digests import digest_bytes
-
 FOLDER_OF_PACKAGES = Path(__file__).parents[2]
 OUR_PACKAGES = ("phrasemt", "democorpus")
 # Modules, and packages of modules, that code digests leave out, each with the reason why an edit changes no artefact.
@@ -37,23 +35,12 @@ def code_digest(*modules: str) -> str:
     and what follows, and a changed comment reruns nothing.
     """
     digest = hashlib.sha256()
-    for module in sorted(_import_closure(modules)):
+    for module in sorted(import_closure(modules)):
         digest.update(f"{module}\0".encode() + _code(module))
     return digest.hexdigest()[:16]
 
 
-def module_digests(*modules: str) -> dict[str, str]:
-    """The same of each of these modules by name, so that one that was edited can be named."""
-    return {module: digest_bytes(_code(module))[:16] for module in sorted(_import_closure(modules))}
-
-
-def module_file(module: str) -> str:
-    """Where a module stands in the repository, for messages."""
-    path = _module_path(module)
-    return str(path.relative_to(FOLDER_OF_PACKAGES)) if path else module
-
-
-def _module_path(module: str) -> Path | None:
+def module_path(module: str) -> Path | None:
     base = FOLDER_OF_PACKAGES.joinpath(*module.split("."))
     for path in (base.with_suffix(".py"), base / "__init__.py"):
         if path.is_file():
@@ -61,12 +48,13 @@ def _module_path(module: str) -> Path | None:
     return None
 
 
-def _import_closure(modules: Sequence[str]) -> set[str]:
+def import_closure(modules: Sequence[str]) -> set[str]:
+    """These modules and all modules of our packages that they import, without those of WITHOUT_EFFECT."""
     found: set[str] = set()
     waiting = list(modules)
     while waiting:
         module = waiting.pop()
-        if module in found or _is_left_out(module) or _module_path(module) is None:
+        if module in found or _is_left_out(module) or module_path(module) is None:
             continue
         found.add(module)
         waiting.extend(_imports(module))
@@ -95,7 +83,7 @@ def _imports(module: str) -> frozenset[str]:
 
 
 def _source(module: str) -> bytes:
-    path = _module_path(module)
+    path = module_path(module)
     return path.read_bytes() if path is not None else b""
 
 
@@ -121,7 +109,7 @@ def _code(module: str) -> bytes:
             match node.body:
                 case [ast.Expr(value=ast.Constant(value=str())), *rest]:
                     node.body = rest or [ast.Pass()]
-    path = _module_path(module)
+    path = module_path(module)
     beside = sorted(path.parent.glob(f"{path.stem}.*")) if path else []
     parts = [part.read_bytes() for part in beside if part.suffix in (".html", ".css", ".js", ".tsv")]
     return f"{ast.unparse(tree)}\0".encode() + b"".join(parts)

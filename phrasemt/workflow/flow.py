@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Literal
 
 from phrasemt.artefacts.artefact import Pattern
 from phrasemt.stages import STAGES
@@ -19,7 +19,7 @@ from phrasemt.study.annotators import AnnotatedText
 from phrasemt.study.datasets import RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.study.tokenization import Side
-from phrasemt.workflow.code import code_digest, module_digests
+from phrasemt.workflow.code import code_digest
 from phrasemt.workflow.inputs import CHOICES, FILES, Wildcards
 from phrasemt.workflow.paths import Paths
 
@@ -173,11 +173,6 @@ class Flow:
     def settings(self, stage: str, wildcards: Wildcards) -> Stage:
         """The settings of a stage for a job."""
         return STAGES[stage].from_study(self.study, dict(wildcards.items()))
-
-    def modules(self, jobs: Iterable[Any]) -> dict[str, str]:
-        """Digests of all modules that the stages of these jobs use."""
-        settings = [self.settings(job.rule.name, job.wildcards) for job in jobs]
-        return module_digests(*{module for one in settings for module in one.code_modules()})
 
     def of(self, pattern: PatternOf, *choices: str, **names: object) -> Files:
         """The files of a pattern that a job reads. choices: of CHOICES; names: in place of the job's own wildcards."""

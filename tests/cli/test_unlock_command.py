@@ -14,7 +14,7 @@ from invented_runs import RUN, ago, begun, gone, job, keep_silent, stage
 
 from phrasemt.commands.unlock import LOCKS
 from phrasemt.errors import PhrasemtError
-from phrasemt.runs.journal import refuse_same_outputs
+from phrasemt.runs.start import refuse_same_outputs
 
 LOCK = LOCKS / "0.output.lock"
 TRAINING = job("train_model", "max")

@@ -14,14 +14,13 @@ import inspect
 import pkgutil
 import typing
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import phrasemt.models
 from phrasemt.fields import Settings
 from phrasemt.stages import STAGES
-from phrasemt.workflow.code import WITHOUT_EFFECT, module_digests, module_file
+from phrasemt.workflow.code import WITHOUT_EFFECT, import_closure, module_path
 
 # Stages may use these: the text of settings, the modules for digests of code, and the files of a stage, which are read
 # off its function.
@@ -59,21 +58,27 @@ def _computed() -> set[str]:
 def _of_stages() -> list[str]:
     """All modules whose code decides results."""
     families = [module.__name__ for module in _modules(phrasemt.models) if hasattr(module, "build")]
-    return sorted(module_digests(*(stage.module for stage in STAGES.values()), *families))
+    return sorted(import_closure([*(stage.module for stage in STAGES.values()), *families]))
 
 
-def test_stages_use_no_computed_attribute_of_settings(repository: Path) -> None:
+def _tree(module: str) -> ast.Module:
+    path = module_path(module)
+    assert path is not None
+    return ast.parse(path.read_text())
+
+
+def test_stages_use_no_computed_attribute_of_settings() -> None:
     computed = _computed()
     assert {"learning_rate_width", "source_phrases", "source_begins_with_bos", "trained_part", "from_study"} <= computed
     for module in _of_stages():
-        tree = ast.parse((repository / module_file(module)).read_text())
+        tree = _tree(module)
         used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         assert not used & computed, f"{module} uses {used & computed}"
 
 
-def test_stages_import_no_function_of_settings_modules(repository: Path) -> None:
+def test_stages_import_no_function_of_settings_modules() -> None:
     for module in _of_stages():
-        for node in ast.walk(ast.parse((repository / module_file(module)).read_text())):
+        for node in ast.walk(_tree(module)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
                 ("phrasemt.study.", "phrasemt.stages.")
             ):

@@ -20,7 +20,8 @@ import pytest
 import yaml
 from workplace import STUDY, Workplace
 
-from phrasemt.runs.plan import plan_of, read_by
+from phrasemt.runs.plan import plan_of
+from phrasemt.runs.start import Journal
 from phrasemt.study.architectures import Layers, PhraseRepresentationModel
 from phrasemt.study.reading import load_study
 from phrasemt.workflow import code
@@ -123,7 +124,8 @@ def jobs(undisturbed: Workplace, tmp_path_factory: pytest.TempPathFactory) -> li
         patch.chdir(folder)
         plan = plan_of(Path("study.yaml"))
     assert plan.jobs == []
-    ordered = [job for job in plan.workflow.dag.toposorted() for job in job if job.rule.name != "all"]
+    assert Journal.opened is not None
+    ordered = [job for job in Journal.opened.workflow.dag.toposorted() for job in job if job.rule.name != "all"]
     made_by = {str(path): str(job.output[0]) for job in ordered for path in job.output}
     return [
         Job(
@@ -131,7 +133,7 @@ def jobs(undisturbed: Workplace, tmp_path_factory: pytest.TempPathFactory) -> li
             dict(job.wildcards.items()),
             str(job.output[0]),
             (job.params.settings, job.params.code),
-            [made_by[path] for path in read_by(job) if path in made_by],
+            [made_by[str(path)] for path in job.input if str(path) in made_by and not path.is_ancient],
         )
         for job in ordered
     ]

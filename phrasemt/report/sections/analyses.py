@@ -1,7 +1,7 @@
 """The section "Analyses": what was measured beyond scores, each part from the artefact of one stage.
 
 Here: BLEU and gains over the baseline by length of the source, and gains by distance of words that must agree (Xu et
-al. 2020, Figures 3 and 4). `phrasemt compare` shows the tables of gains, too.
+al. 2020, Figures 3 and 4).
 """
 
 from __future__ import annotations

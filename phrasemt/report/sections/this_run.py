@@ -56,7 +56,7 @@ def run_section(table: Table, trainings: Sequence[TrainingCurve], printed: Seque
 
 
 def _wall_times(study: str) -> TextTable:
-    times = {stage: [*found.values()] for stage in STAGES if (found := seconds_of_jobs(study, stage))}
+    times = {stage: found for stage in STAGES if (found := seconds_of_jobs(study, stage))}
     return TextTable(
         caption="Wall times of all finished jobs of the study, in hours, minutes and seconds. Jobs that took their "
         "outputs from the cache do not count. Jobs run side by side, so the sum is no duration.",

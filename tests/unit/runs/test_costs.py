@@ -10,21 +10,17 @@ import pytest
 from invented_runs import job, stage, took
 
 from phrasemt.runs.costs import NOTHING, OF_THE_RULE, OWN, Recorded
-from phrasemt.runs.journal import gpus_of
+from phrasemt.runs.start import gpus_of
 
 pytestmark = pytest.mark.usefixtures("here")
 
 
-def test_the_same_job_tells_most_then_its_rule_and_other_studies_nothing() -> None:
+def test_the_same_job_counts_first_then_its_rule_and_other_studies_never() -> None:
     own, other = job("train_model", "a"), job("train_model", "b", threads=4, gpus=1)
     took(own, 1800)
     recorded = Recorded("demo")
     assert recorded.seconds(own) == (1800, OWN)
     assert recorded.seconds(other) == (1800, OF_THE_RULE)
-    assert recorded.seconds(other, lambda benchmark: 3 if benchmark == Path(own.benchmark or "") else 0) == (
-        5400,
-        OF_THE_RULE,
-    )
     assert Recorded("mine").seconds(job("train_model", "c")) == (None, NOTHING)
     assert recorded.seconds(job("score_system")) == (None, NOTHING)
     costs = recorded.of(other)

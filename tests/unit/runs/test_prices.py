@@ -87,7 +87,7 @@ def test_a_text_of_one_language_takes_half_the_disk_of_pairs(prices: Prices, rep
 
 def test_days_are_those_of_the_longest_training_when_there_are_many_gpus(prices: Prices) -> None:
     jobs = [job("train_model", dataset="wmt14", system=name) for name in ("base", "base")]
-    plan = Plan(study="s", datasets=["wmt14"], jobs=jobs, workflow=None)
+    plan = Plan(study="s", datasets=["wmt14"], jobs=jobs)
     days = prices.of(jobs[0]).gpu_hours / 24
     for gpus, expected in ((1, 2 * days), (2, days), (8, days)):
         lines = list(describe(plan, prices, gpus))
