@@ -1,4 +1,4 @@
-"""`phrasemt corpora [ID | --study STUDY] [--check]`: the registry, the entry of a corpus, or the needs of a study."""
+"""`phrasemt corpora [ID | --study STUDY]`: the registry, the entry of a corpus, or the needs of a study."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from phrasemt.artefacts.corpus import OriginalFile
-from phrasemt.errors import DownloadError
-from phrasemt.files.download import problem_of_address
 from phrasemt.files.source_file import MIRROR, SourceFile
 from phrasemt.registry.corpora import Corpus, CorpusPart, contrasts_of, corpus, files_of, load_registry, source_file
 from phrasemt.runs.display import size, table
@@ -22,57 +19,23 @@ from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.workflow.inputs import is_at_hand
 
-_AT_ONCE = 8  # addresses
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("id", nargs="?", metavar="ID", help="show the files, checksums and citation of this corpus")
     what.add_argument("--study", type=Path, metavar="STUDY", help="list what this study fetches, and what you bring")
-    parser.add_argument(
-        "--check", action="store_true", help="ask all addresses whether they have the files, in the size"
-    )
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print one line per corpus, the entry of one corpus, or one line per file of a study; or check their addresses.
+    """Print one line per corpus, the entry of one corpus, or one line per file of a study.
 
-    Raises DataError for an unknown id, StudyError for mistakes in the study, and DownloadError when no address of a
-    file has it.
+    Raises DataError for an unknown id, and StudyError for mistakes in the study.
     """
-    if options.check:
-        _check(options)
-        return
     if options.study is not None:
         lines = _needed(load_study(options.study))
     else:
         lines = _list() if options.id is None else _show(corpus(options.id))
     sys.stdout.write("".join(f"{line}\n" for line in lines))
-
-
-def _check(options: argparse.Namespace) -> None:
-    """Print each address with `ok` or its problem. Files that a person fetches are not asked for."""
-    if options.study is not None:
-        files = files_of_study(load_study(options.study))[0]
-    else:
-        entries = load_registry().values() if options.id is None else [corpus(options.id)]
-        files = {(entry.id, file.name): file for entry in entries for file in entry.files}
-    asked = [
-        (place, file, url) for place, file in files.items() if not file.by_hand for url in (file.url, *file.mirrors)
-    ]
-    with ThreadPoolExecutor(_AT_ONCE) as pool:  # the servers are slow, not this machine
-        problems = list(pool.map(lambda one: problem_of_address(one[2], one[1]), asked))
-    rows = [("corpus", "file", "address", "answer")]
-    rows += [(*place, url, problem or "ok") for (place, _, url), problem in zip(asked, problems, strict=True)]
-    print(*table(rows), sep="\n")
-    found = {place for (place, _, _), problem in zip(asked, problems, strict=True) if not problem}
-    if lost := [place for place, file in files.items() if place not in found and not file.by_hand]:
-        raise DownloadError(
-            "no address has the file",
-            where="/".join(lost[0]),
-            found=f"{len(lost)} such files",
-            next_step="try again later, or put the files into a mirror folder (PHRASEMT_MIRROR)",
-        )
 
 
 def _list() -> Iterator[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "List the files below the results of studies that belong to systems, data sets, seeds, phrases, "
         "parsers and chunkers that no study names any more, and states of trainings under earlier settings, data or "
-        "code; then remove them after a confirmation. Files that config.yaml or a study in studies/ names stay. So do "
+        "code; with --yes remove them. Files that config.yaml or a study in studies/ names stay. So do "
         "files that no stage writes. Nothing is removed while a run of the study is alive."
     )
     parser.add_argument(
@@ -54,11 +53,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="STUDY",
         help="study files (default: config.yaml)",
     )
-    parser.add_argument("--yes", action="store_true", help="remove without asking")
+    parser.add_argument("--yes", action="store_true", help="remove them")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print what is found, and remove it if the user agrees. Raises PhrasemtError while a run is alive."""
+    """Print what is found, and remove it with --yes. Raises PhrasemtError while a run is alive."""
     given = [load_study(path) for path in options.study]
     others = _others(options.study)
     found = []
@@ -70,29 +69,15 @@ def run(options: argparse.Namespace) -> None:
         return
     rows = [[name, one.what, f"{len(one.files):,}", size(one.bytes)] for name, one in found]
     print(*table([["study", "what", "files", "size"], *rows], right_aligned=("files", "size")), sep="\n")
-    names = dict.fromkeys(name for name, _ in found)
-    for name in names:
-        refuse_running(name)
     total = f"{sum(len(one.files) for _, one in found):,} files ({size(sum(one.bytes for _, one in found))})"
-    if not options.yes and not _agreed(total):
+    if not options.yes:
         print(f"nothing was removed. Next: `phrasemt gc {' '.join(map(str, options.study))} --yes` removes {total}")
         return
-    for name in names:  # again, because a run may have begun while the question waited
+    for name in dict.fromkeys(name for name, _ in found):
         refuse_running(name)
     for _, one in found:
         one.remove()
     print(f"removed {total}")
-
-
-def _agreed(total: str) -> bool:
-    try:
-        return (
-            sys.stdin is not None
-            and sys.stdin.isatty()
-            and input(f"Remove {total}? [y/N] ").strip().lower() in ("y", "yes")
-        )
-    except EOFError:
-        return False
 
 
 def _others(given: list[Path]) -> list[Study]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from phrasemt.commands._arguments import add_profile, add_study, in_range
 from phrasemt.commands._prices import GPUS, MEASURED, Prices, rate_of
-from phrasemt.runs.costs import ALL, NOTHING, Costs, Recorded, by_rule
+from phrasemt.runs.costs import ALL, Costs, Recorded, by_rule
 from phrasemt.runs.display import size, table
 from phrasemt.runs.plan import CHANGES, FOLLOWS, INPUTS, NEWER, Job, Plan, plan_of
 from phrasemt.study.reading import load_study
@@ -93,17 +93,15 @@ def _costs(plan: Plan, prices: Prices | None, gpus: int) -> Iterator[str]:
     costs = by_rule((job.planned.rule, one) for job, one in costs_of)
     rows: list[tuple[str, ...]] = [("rule", "jobs", "core h", "GPU h", "disk", "why")]
     for rule, one in costs.items():
-        hours = ["?" if one.basis.keys() == {NOTHING} else _hours(hours) for hours in (one.core_hours, one.gpu_hours)]
+        hours = ["?" if one.unknown == one.jobs else _hours(hours) for hours in (one.core_hours, one.gpu_hours)]
         why = _why([job for job in plan.jobs if job.planned.rule == rule])
         rows.append((rule, f"{one.jobs:,}", *hours, size(one.bytes) if one.bytes else "?", why))
     yield from (f"  {line}" for line in table(rows, right_aligned=rows[0][1:-1]))
     yield from _systems(costs_of)
     if prices:
         yield from _days(prices, costs_of, costs[ALL].gpu_hours, gpus)
-    if known := Counter({basis: number for basis, number in costs[ALL].basis.items() if basis != NOTHING}):
-        yield f"the cost comes from earlier runs: {_counted(known)}"
-    if unknown := Counter({rule: n for rule, one in costs.items() if rule != ALL and (n := one.basis[NOTHING])}):
-        yield f"the cost does not include these jobs, because no such job has run here yet: {_counted(unknown)}"
+    if unknown := [f"{one.unknown:,} x {rule}" for rule, one in costs.items() if rule != ALL and one.unknown]:
+        yield f"the cost does not include these jobs, because no such job has run here yet: {_few(unknown)}"
 
 
 def _systems(costs_of: Iterable[tuple[Job, Costs]]) -> Iterator[str]:
@@ -143,10 +141,6 @@ def _why(jobs: Sequence[Job]) -> str:
 
 def _hours(hours: float) -> str:
     return "<0.01" if 0 < hours < 0.01 else f"{hours:,.2f}" if hours else "0"
-
-
-def _counted(numbers: Counter[str]) -> str:
-    return _few(f"{number:,} x {name}" for name, number in numbers.items())
 
 
 def _few(names: Iterable[str]) -> str:

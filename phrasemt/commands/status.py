@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import get_args
 
-from phrasemt.commands._arguments import FILE_OR_NAME, add_study, in_range, study_name
+from phrasemt.commands._arguments import FILE_OR_NAME, add_study, study_name
 from phrasemt.errors import PhrasemtError
 from phrasemt.runs.display import local_time, table
 from phrasemt.runs.notes import latest_run, runs_folder
 from phrasemt.runs.status import MOST_LOGS, MOST_SHOWN, JobState, Status, status_of, trainings_of
 
 CLEAR_SCREEN = "\033[2J\033[H"
+_SECONDS_BETWEEN_LOOKS = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,10 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "cluster. `tensorboard --logdir results` draws learning curves."
     )
     add_study(parser, FILE_OR_NAME)
-    parser.add_argument("--watch", action="store_true", help="repeat until the run has ended")
-    parser.add_argument(
-        "--every", type=in_range(float, 0.1), default=5, metavar="SECONDS", help="with --watch (default: %(default)s)"
-    )
+    parser.add_argument("--watch", action="store_true", help="repeat every five seconds until the run has ended")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -61,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
         print((CLEAR_SCREEN if options.watch else "") + "\n".join(lines), flush=True)
         if not options.watch or status is None or status.state != "running":
             return
-        time.sleep(options.every)
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
 
 
 def describe(status: Status) -> Iterator[str]:

@@ -63,23 +63,6 @@ def download(wanted: DownloadRequest, file: Path) -> None:
     partial.replace(file)
 
 
-def problem_of_address(url: str, file: SourceFile) -> str | None:
-    """Ask a server for a file, and return why it does not give the registered one; None if it does.
-
-    Only the head of the answer is read: its size is compared, its bytes are not.
-    """
-    try:
-        with _open(url, DownloadRequest(file, "check", "use another address"), start=0) as response:
-            length = response.headers.get("Content-Length")
-    except DownloadError as error:
-        return f"{error.what}: {error.found}" if error.found else error.what
-    except _InterruptedError as error:
-        return str(error)
-    if file.bytes and length and int(length) != file.bytes:
-        return f"{int(length):,} bytes in place of {file.bytes:,}"
-    return None
-
-
 class _InterruptedError(Exception):
     """An attempt failed for a temporary reason.
 

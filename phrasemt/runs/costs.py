@@ -10,38 +10,31 @@ import csv
 import functools
 import itertools
 import statistics
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from phrasemt.runs.notes import PlannedJob, StageNote, stage_note
 from phrasemt.stages import STAGES
 from phrasemt.workflow.paths import Paths, log_of
 
-# What an estimate rests on, from the best to none at all.
-OWN, OF_THE_RULE, NOTHING = "the same job", "jobs of the rule", "nothing"
-
 
 @dataclass(kw_only=True)
 class Costs:
-    """Of a job, or of some jobs together.
-
-    basis: how many times rest on what; empty for costs that rest on no finished job.
-    """
+    """Of a job, or of some jobs together. unknown: jobs of unknown length, of which only the bytes count."""
 
     jobs: int = 1
     core_hours: float = 0
     gpu_hours: float = 0
     bytes: float = 0
-    basis: Counter[str] = field(default_factory=Counter)
+    unknown: int = 0
 
     def add(self, other: Costs) -> None:
         self.jobs += other.jobs
         self.core_hours += other.core_hours
         self.gpu_hours += other.gpu_hours
         self.bytes += other.bytes
-        self.basis += other.basis
+        self.unknown += other.unknown
 
 
 ALL = "all"  # rules
@@ -72,24 +65,23 @@ class Recorded:
         self._own_seconds = functools.cache(seconds_of_job)
         self._seconds_of_rule = functools.cache(seconds_of_jobs)
 
-    def seconds(self, job: PlannedJob) -> tuple[float | None, str]:
-        """How long a job is likely to take, and what this rests on."""
+    def seconds(self, job: PlannedJob) -> float | None:
+        """How long a job is likely to take: as the same job before, or else as the mean of its rule; None: unknown."""
         if job.benchmark and (own := self._own_seconds(Path(job.benchmark))) is not None:
-            return own, OWN
-        if seconds := self._seconds_of_rule(self._study, job.rule):
-            return statistics.fmean(seconds), OF_THE_RULE
-        return None, NOTHING
+            return own
+        seconds = self._seconds_of_rule(self._study, job.rule)
+        return statistics.fmean(seconds) if seconds else None
 
     def of(self, job: PlannedJob) -> Costs:
         """What a job is likely to cost."""
-        seconds, basis = self.seconds(job)
+        seconds = self.seconds(job)
         hours = (seconds or 0) / 3600
         sizes = self._sizes.get(job.rule)
         return Costs(
             core_hours=hours * job.threads,
             gpu_hours=hours * job.gpus,
             bytes=_size_of(job) or (statistics.fmean(sizes) if sizes else 0),
-            basis=Counter([basis]),
+            unknown=int(seconds is None),
         )
 
 

@@ -193,7 +193,7 @@ def _seconds_left(run: RunNote, jobs: Sequence[JobStatus], now: datetime) -> tup
         elif job.training and job.training.seconds_left is not None:
             seconds = job.training.seconds_left - max(0.0, (now - job.training.reported).total_seconds())
         else:
-            seconds, _ = recorded.seconds(job.planned)
+            seconds = recorded.seconds(job.planned)
             if seconds is not None and job.note:
                 seconds -= job.note.seconds(now)
         unknown += seconds is None

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from phrasemt.cli import main
 from phrasemt.corpus.fetch import fetch_corpus
 from phrasemt.errors import DamagedFileError, DownloadError, PhrasemtError
 from phrasemt.files import download
@@ -431,27 +430,3 @@ def test_the_workflow_starts_without_an_http_client() -> None:
     code = "import sys, phrasemt.runs.start; sys.exit(', '.join({'http.client', 'tqdm', 'yaml'} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert done.stderr.strip() == ""
-
-
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        (serve, "ok"),
-        (send(b"", status=404), "the server does not give the file: HTTP 404 Not Found"),
-        (send(b"", status=503), "HTTP 503 Service Unavailable"),
-        (send(DATA[:-1]), f"{len(DATA) - 1:,} bytes in place of {len(DATA):,}"),
-        (send(b"<html>", type="text/html"), "the server sent a web page instead of the file"),
-    ],
-)
-def test_addresses_are_checked_without_a_download(
-    server: Server, register: Callable[..., None], answer: Answer, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    server.script = [answer, answer]
-    register(mirrors=[server.url.replace("/data/", "/copy/")])
-    assert main(["corpora", "tiny", "--check"]) == (0 if said == "ok" else 2)
-    printed = capsys.readouterr()
-    rows = [line for line in printed.out.splitlines() if line.startswith("tiny")]
-    assert len(rows) == 2
-    assert all(said in row for row in rows)
-    assert ("tiny/corpus.txt: no address has the file" in printed.err) == (said != "ok")
-    assert server.ranges == [None, None]
