@@ -25,8 +25,7 @@ from phrasemt.runs.notes import StageNote, training_note
 from phrasemt.runs.plan import Job
 from phrasemt.study.architectures import Architecture
 from phrasemt.study.datasets import DatasetText, RegistryText
-from phrasemt.study.schema import Study
-from phrasemt.study.training import Training
+from phrasemt.study.schema import Study, Training
 
 # Products of 16-bit matrices, sums in float32, without sparsity, in 10^12 floating-point operations a second, as the
 # data sheets state them. The first three have no units for bfloat16 and compute in float32.

@@ -17,8 +17,7 @@ from phrasemt.files.lines import read_parallel
 from phrasemt.runs.display import table
 from phrasemt.scoring.gains import PairedTest
 from phrasemt.scoring.significance import p_text
-from phrasemt.study.evaluation import MOST_SAMPLES, SAMPLES, SEED
-from phrasemt.study.schema import Study
+from phrasemt.study.schema import MOST_SAMPLES, SAMPLES, SEED, Study
 from phrasemt.workflow.paths import Paths
 
 _Kind = TypeVar("_Kind", bound=JsonFile)

@@ -51,7 +51,7 @@ def _to_bring(study: Study) -> Iterator[str]:
     """Yield what a person has to get, of the registered files that no program may fetch and that are not here."""
     missing: dict[str, list[str]] = defaultdict(list)
     for (corpus, name), file in files_of_study(study)[0].items():
-        if file.by_hand and not is_at_hand(study, corpus, name):
+        if file.by_hand and not is_at_hand(corpus, name):
             missing[file.by_hand].append(f"{corpus}/{name}")
     for how, files in missing.items():
         yield f"not here: {', '.join(files)}: {how}, and name the folder of {files[0]} in {MIRROR}"

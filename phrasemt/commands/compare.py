@@ -19,9 +19,8 @@ from phrasemt.report.sections.trainings import flatten
 from phrasemt.runs.display import table
 from phrasemt.scoring.scores import check_comparable
 from phrasemt.scoring.significance import SeedVariation, compare_scores, resample, seed_variations
-from phrasemt.study.evaluation import SEED
 from phrasemt.study.reading import load_study
-from phrasemt.study.schema import Study
+from phrasemt.study.schema import SEED, Study
 from phrasemt.workflow.paths import Paths
 
 

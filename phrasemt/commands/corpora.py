@@ -107,7 +107,7 @@ def files_of_study(study: Study) -> tuple[dict[tuple[str, str], SourceFile], lis
             elif annotated.file:
                 own.append(annotated.file)
     for corpus_id, part, language in sides:
-        read = files_of(corpus_id, part, language, functools.partial(is_at_hand, study, corpus_id))
+        read = files_of(corpus_id, part, language, functools.partial(is_at_hand, corpus_id))
         files |= {(corpus_id, name): source_file(corpus_id, name) for name in read}
     return files, list(dict.fromkeys(own))
 

@@ -21,8 +21,8 @@ from phrasemt.files.system import one_file
 from phrasemt.scoring.bleu import Sides, check_side, score_texts, warn_of_leftovers
 from phrasemt.scoring.significance import compare_scores
 from phrasemt.study.datasets import ReferenceLength
-from phrasemt.study.evaluation import SEED
 from phrasemt.study.reading import load_study
+from phrasemt.study.schema import SEED
 from phrasemt.study.tokenization import Tokenizer, problem_of_language
 
 log = logging.getLogger("phrasemt.score")

@@ -62,8 +62,8 @@ from phrasemt.nn.recurrent import (
     InitialState,
     LinearSum,
     Readout,
+    RecurrentEmbeddings,
     RecurrentLinear,
-    RecurrentWords,
 )
 from phrasemt.nn.unrolled import LinearSteps
 from phrasemt.study.architectures import BiscaleModel
@@ -162,7 +162,7 @@ class Classifier(LinearSum):
 class Biscale(ChunkingModel[AttentionMemory, State]):
     """dl4mt with a chunk state, which attends to the source; the word state reads the chunk state."""
 
-    words: RecurrentWords
+    words: RecurrentEmbeddings
 
     def __init__(self, settings: BiscaleModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
@@ -174,7 +174,9 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
         self.words_read_context = by_word or settings.word_inputs == "p+c"
         self.context_waits = not by_word and settings.ctx_update == "boundary"
 
-        self.words = RecurrentWords(settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
+        self.words = RecurrentEmbeddings(
+            settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary
+        )
         self.encoder = BidirectionalEncoder(embedding, width, deviation=deviation)
         self.word_initial = InitialState(context, width, deviation=deviation)
         self.chunk_initial = InitialState(context, chunk, deviation=deviation)

@@ -51,7 +51,7 @@ from phrasemt.nn.recurrent import (
     GruCell,
     InitialState,
     Readout,
-    RecurrentWords,
+    RecurrentEmbeddings,
 )
 from phrasemt.study.architectures import Dl4mtModel
 
@@ -81,12 +81,14 @@ class State(SearchTensors):
 class Dl4mt(TranslationModel[AttentionMemory, State]):
     """Bidirectional encoder, decoder of one or two recurrent layers with attention, readout."""
 
-    words: RecurrentWords
+    words: RecurrentEmbeddings
 
     def __init__(self, settings: Dl4mtModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
         embedding, width, deviation = settings.embedding, settings.hidden, settings.initial_deviation
-        self.words = RecurrentWords(settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
+        self.words = RecurrentEmbeddings(
+            settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary
+        )
         self.encoder = BidirectionalEncoder(embedding, width, deviation=deviation)
         self.initial = InitialState(2 * width, width, deviation=deviation)
         self.first_cell = GruCell(embedding, width, deviation=deviation)

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from phrasemt.batching.batch import Source
 from phrasemt.models.transformer import Attend, Attentions, EncoderLayer, Memory, TransformerDecoder
-from phrasemt.nn.embeddings import Words
+from phrasemt.nn.embeddings import TransformerEmbeddings
 from phrasemt.nn.layers import Stack, initialise, last_norm
 from phrasemt.nn.recording import Attention
 from phrasemt.study.architectures import LanguageModel
@@ -38,7 +38,7 @@ class LanguageModelTransformer(TransformerDecoder[Memory]):
     def __init__(self, settings: LanguageModel, *, source_vocabulary: int = 0, target_vocabulary: int) -> None:
         super().__init__()
         attentions = Attentions.of(settings)
-        self.words = Words(
+        self.words = TransformerEmbeddings(
             settings,
             source_vocabulary=0,
             target_vocabulary=target_vocabulary,

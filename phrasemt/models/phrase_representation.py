@@ -67,7 +67,7 @@ from phrasemt.batching.batch import Phrases, Source
 from phrasemt.models.transformer import Attend, Attentions, EncodedSources, TransformerDecoder
 from phrasemt.nn.attention import KeyValueAttention, Projected
 from phrasemt.nn.diagnostics import DeadNetworks, Measurement, Network, UseOfAttentions
-from phrasemt.nn.embeddings import Words
+from phrasemt.nn.embeddings import TransformerEmbeddings
 from phrasemt.nn.layers import Dropout, FeedForward, Linear, Mask, Residual, Stack, initialise, key_mask, last_norm
 from phrasemt.nn.precision import normalised_dtype
 from phrasemt.nn.recording import Attention
@@ -287,7 +287,7 @@ class PhraseRepresentationTransformer(TransformerDecoder[EncodedPhrases]):
     def __init__(self, settings: PhraseRepresentationModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
         attentions = Attentions.of(settings)
-        self.words = Words(
+        self.words = TransformerEmbeddings(
             settings,
             source_vocabulary=source_vocabulary,
             target_vocabulary=target_vocabulary,

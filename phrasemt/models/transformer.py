@@ -42,7 +42,7 @@ from phrasemt.batching.batch import Source, Target
 from phrasemt.models.interface import TranslationModel
 from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention
 from phrasemt.nn.beams import BeamCache, SearchTensors
-from phrasemt.nn.embeddings import Words
+from phrasemt.nn.embeddings import TransformerEmbeddings
 from phrasemt.nn.layers import FeedForward, Mask, Residual, Stack, causal_mask, initialise, key_mask, last_norm
 from phrasemt.nn.ngram_attention import NgramKeyValueAttention, NgramSelfAttention
 from phrasemt.nn.recording import Attention
@@ -146,7 +146,7 @@ class TransformerDecoder(TranslationModel[AnyMemory, BeamCache]):
     Layers are called as layer(y, attend_to_past, *attend_to_memory).
     """
 
-    words: Words
+    words: TransformerEmbeddings
     decoder: Stack[Any]
     decoder_norm: nn.Module
 
@@ -196,7 +196,7 @@ class Transformer(TransformerDecoder[EncodedSources]):
     ) -> None:
         super().__init__()
         attentions = attentions or Attentions.of(settings)
-        self.words = Words(
+        self.words = TransformerEmbeddings(
             settings,
             source_vocabulary=source_vocabulary,
             target_vocabulary=target_vocabulary,

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from phrasemt.nn import cpu
 from phrasemt.nn.beams import BeamCache
-from phrasemt.nn.cpu_attention import attend as cpu_attend
-from phrasemt.nn.layers import Mask, xavier_blocks
+from phrasemt.nn.layers import Mask, dropout, xavier_blocks
+from phrasemt.nn.precision import normalised_dtype
 from phrasemt.nn.recording import Record, RecordableAttention
 
 # The projections of a memory, computed once per sentence. The sentences are the second axis of each tensor.
@@ -41,13 +41,32 @@ def attend(*projections_nBhTE: Tensor, mask: Mask | None, dropout: float, record
     """
     queries_BhTE, keys_BhSE, values_BhSE = (block for blocks in projections_nBhTE for block in blocks)
     if record is not None or (torch.is_grad_enabled() and cpu.applies("attention", queries_BhTE)):
-        attended_BhTE = cpu_attend(queries_BhTE, keys_BhSE, values_BhSE, mask=mask, probability=dropout, record=record)
+        # torch's fused kernel for CPUs has no dropout, and the operations that it falls back to are slower and less
+        # exact in bfloat16 (docs/performance-log.md). No fused kernel returns weights.
+        scores_BhTS = queries_BhTE @ keys_BhSE.transpose(-1, -2)
+        weights_BhTS = attention_weights(
+            scores_BhTS, queries_BhTE.shape[-1] ** -0.5, mask=mask, probability=dropout, record=record
+        )
+        attended_BhTE: Tensor = weights_BhTS.to(values_BhSE.dtype) @ values_BhSE
     else:
         bias_XS = None if mask is None else mask.bias_XS(queries_BhTE.dtype)
         attended_BhTE = F.scaled_dot_product_attention(
             queries_BhTE, keys_BhSE, values_BhSE, attn_mask=bias_XS, dropout_p=dropout
         )
     return attended_BhTE.transpose(1, 2).flatten(2)
+
+
+def attention_weights(
+    scores_BhTS: Tensor, scale: float, *, mask: Mask | None, probability: float, record: Record | None
+) -> Tensor:
+    """softmax(scale * scores) in float32, with dropout: [B, h, T, S]. probability: of dropping a weight."""
+    scores_BhTS = scores_BhTS.to(normalised_dtype(scores_BhTS)) * scale
+    if mask is not None:
+        scores_BhTS = scores_BhTS.masked_fill(mask.forbidden_XS, -torch.inf)
+    weights_BhTS = torch.softmax(scores_BhTS, dim=-1)
+    if record is not None:
+        record(weights_BhTS[..., None, :])
+    return dropout(weights_BhTS, probability) if probability > 0 else weights_BhTS
 
 
 class SelfAttention(RecordableAttention):

@@ -1,11 +1,8 @@
 """Forms of operations that are faster on a CPU than the plain torch code in `phrasemt/nn/`, and the switch for them.
 
-The form of dropout stands here, that of attention in `cpu_attention.py`. The plain code stands in `dropout.py` and
-`attention.py`, which ask `applies` for the choice. `PHRASEMT_CPU_FORMS=off` in the environment turns all forms off;
-tests and benchmarks turn single forms off with `without`.
-
-The switch is an environment variable and no setting of a study, because the choice belongs to the machine: a form
-computes the same function as the plain code. Results differ by rounding and by the random numbers of dropout.
+The form of dropout stands here, that of attention in `attention.py`. `layers.py` and `attention.py` ask `applies` for
+the choice. `PHRASEMT_CPU_FORMS=off` in the environment turns all forms off. A form computes the same function as the
+plain code; results differ by rounding and by the random numbers of dropout.
 """
 
 from __future__ import annotations
@@ -62,11 +59,9 @@ LEVELS = 2**16  # of the random numbers of dropout
 def dropout(x: Tensor, probability: float) -> Tensor:
     """Return x with elements set to 0 with the probability, the others scaled so that the expectation stays the same.
 
-    torch draws each Bernoulli variable separately, which takes longer than the matrix products around it. Without this
-    form, which draws 16 bits for each element, a training step takes 1.3 to 1.4 times as long in bfloat16, 1.14 to 1.2
-    in float32 (docs/performance-log.md). Its masks, and so the weights of a training with dropout, differ from those of
-    torch's own dropout. The state of torch's generator determines the masks of both. The probability is
-    rounded to a multiple of 2^-16, and the scale belongs to the rounded probability.
+    torch draws each Bernoulli variable separately, which takes longer than the matrix products around it; this form
+    draws 16 bits for each element (docs/performance-log.md). Its masks differ from those of torch's dropout, and the
+    state of torch's generator determines them, too. The probability is rounded to a multiple of 2^-16.
     """
     return x * scaled_mask(x, probability)
 

@@ -2,7 +2,7 @@
 
 An embedding turns ids into vectors by a table E. The output layer has another table W, or the same (Press, Wolf 2017):
 its softmax over x W^T + b is the distribution of the next word. Its losses are computed in phrasemt/nn/losses.py.
-`Words` are both for a Transformer, `RecurrentWords` (phrasemt/nn/recurrent.py) for recurrent systems.
+`TransformerEmbeddings` holds both for a Transformer, `RecurrentEmbeddings` (phrasemt/nn/recurrent.py) for others.
 
 Letters: B sentences, S source positions, T target positions, K hypotheses, D model width, V vocabulary, N real target
 tokens. A "word" here is a symbol of the vocabulary: a subword, a whole word, or a special symbol.
@@ -80,7 +80,7 @@ def _real(
     return states_ND, *weights, target.outputs_BT.flatten().index_select(0, target.real_N)
 
 
-class Words(OutputLayer):
+class TransformerEmbeddings(OutputLayer):
     """Embeddings and output layer of a Transformer; the output layer shares the table of the target embeddings.
 
     source_vocabulary: 0 for models without a source. tie_all: source and target share one table; they must have one

@@ -55,7 +55,7 @@ class RecurrentEmbedding(nn.Module):
         return vectors_XE
 
 
-class RecurrentWords(OutputLayer):
+class RecurrentEmbeddings(OutputLayer):
     """Embeddings of source and target, and an output layer with a table of its own.
 
     The embedding of `<s>` is e_0 = 0, the decoder's first input.

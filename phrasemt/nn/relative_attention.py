@@ -41,9 +41,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from phrasemt.nn.attention import SelfAttention
+from phrasemt.nn.attention import SelfAttention, attention_weights
 from phrasemt.nn.beams import BeamCache
-from phrasemt.nn.cpu_attention import attention_weights
 from phrasemt.nn.layers import Mask, xavier_blocks
 
 

@@ -15,8 +15,7 @@ from phrasemt.study.compared import (
     compared_figures,
     studied_claims,
 )
-from phrasemt.study.evaluation import SEED
-from phrasemt.study.schema import Study
+from phrasemt.study.schema import SEED, Study
 
 
 class MakeTable(Stage):

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from phrasemt.stages.stage import Stage, StudyJob, files
 from phrasemt.study.datasets import ReferenceLength
-from phrasemt.study.evaluation import SEED
+from phrasemt.study.schema import SEED
 from phrasemt.study.tokenization import Tokenizer
 
 

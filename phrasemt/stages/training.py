@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from phrasemt.stages.stage import ModelStage, StudyJob, files
+from phrasemt.study.schema import Training
 from phrasemt.study.tokenization import BleuTokenizer
-from phrasemt.study.training import Training
 
 
 class TrainModel(ModelStage):

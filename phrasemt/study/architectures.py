@@ -177,7 +177,7 @@ class Architecture(Settings, ABC):
         return self
 
 
-Place = Literal["enc_self", "dec_self", "cross"]
+NgramPlace = Literal["enc_self", "dec_self", "cross"]
 # The keys of each attention, of which a family may lack some.
 _OF_ATTENTION = {"relative": ("rel_k",), "ngrams": ("ngrams", "ngram_where", "ngram_score")}
 _ATTENTION = {"attention", *chain.from_iterable(_OF_ATTENTION.values())}
@@ -247,7 +247,7 @@ class TransformerModel(Layers):
         description="decoder: target embeddings and output layer share a table; all: source embeddings, too (needs a "
         "shared vocabulary)",
     )
-    ngram_where: list[Place] = Field(
+    ngram_where: list[NgramPlace] = Field(
         ["enc_self", "dec_self", "cross"],
         min_length=1,
         description="attention ngrams: attentions with n-grams (paper: all)",
@@ -338,7 +338,7 @@ class PhraseRepresentationModel(TransformerModel):
 class LanguageModel(Layers):
     """Language model of the target side, a decoder without source (Nguyen et al., Table 3)."""
 
-    ngram_where: ClassVar[list[Place]] = ["dec_self"]
+    ngram_where: ClassVar[list[NgramPlace]] = ["dec_self"]
 
     family: Literal["language_model"] = Field(description="model family, phrasemt/models/<family>.py")
     layers: Depth = Field(6, description="layers N")
@@ -442,23 +442,6 @@ _OfThePapers = TransformerModel | PhraseRepresentationModel | LanguageModel | Dl
 _NAMES = {name for kind in sections(_OfThePapers) for name in get_args(kind.model_fields["family"].annotation)}
 
 
-# Names before 2026-11-27 of what `attention` names now. Studies and records of trainings have them.
-_EARLIER_FAMILIES = {"relative_positions": "relative", "phrasal_attention": "ngrams"}
-_EARLIER_ATTENTIONS = {"plain": "tokens", "phrasal": "ngrams"}  # of language models
-
-
-def with_present_names(model: Any) -> Any:
-    """The values of a model, with `attention` in place of the families and values that had its meaning before."""
-    if not isinstance(model, dict):
-        return model
-    family, attention = str(model.get("family")), str(model.get("attention"))
-    if family in _EARLIER_FAMILIES and "attention" not in model:
-        return {**model, "family": "transformer", "attention": _EARLIER_FAMILIES[family]}
-    if family == "language_model" and attention in _EARLIER_ATTENTIONS:
-        return {**model, "attention": _EARLIER_ATTENTIONS[attention]}
-    return model
-
-
 def own_settings(family: object) -> type[Architecture] | None:
     """The class `Settings` in phrasemt/models/<family>.py; None for the families above and for what is no family.
 
@@ -477,7 +460,7 @@ def own_settings(family: object) -> type[Architecture] | None:
 def _of_any_family(value: Any, of_the_papers: ValidatorFunctionWrapHandler) -> Any:
     own = own_settings(value.get("family") if isinstance(value, dict) else getattr(value, "family", None))
     if own is None:
-        return of_the_papers(with_present_names(value))
+        return of_the_papers(value)
     # A union, so that the place of a mistake begins with the family, as for the families of the papers.
     kinds: Any = Annotated[own | TransformerModel, Discriminator("family")]
     return TypeAdapter(kinds).validate_python(value)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
+from phrasemt.errors import DataError
 from phrasemt.fields import LONGEST, Language, Name, Number, Pairs, Probability, Seed, Settings, UserPath, refuse
-from phrasemt.printed.results import data_at
-from phrasemt.study.places import PaperDataPlace
+from phrasemt.printed.results import data_at, row_at
 from phrasemt.study.tokenization import Side, Tokenization, Tokenizer
 
 SIDES: tuple[Side, Side] = ("source", "target")
@@ -21,6 +21,23 @@ Symbols = Annotated[
 
 
 ReferenceLength = Literal["closest", "shortest"]
+
+
+def _found_by(find: Callable[[str], object]) -> AfterValidator:
+    """Refuse a place in a paper that is unknown; the message names the nearest one."""
+
+    def check(place: str) -> str:
+        try:
+            find(place)
+        except DataError as error:
+            raise ValueError(str(error)) from None
+        return place
+
+    return AfterValidator(check)
+
+
+PaperDataPlace = Annotated[str, _found_by(data_at)]  # xu2020/en-de
+PaperRowPlace = Annotated[str, _found_by(row_at)]  # xu2020/table-2/max
 
 
 class RegistryText(Settings):

@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag, field_validator
 
 from phrasemt.fields import Settings, Title, usable_path
-from phrasemt.study.datasets import Dataset
-from phrasemt.study.places import PaperRowPlace
+from phrasemt.study.datasets import Dataset, PaperRowPlace
 
 
 class TableRow(Settings):

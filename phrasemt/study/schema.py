@@ -8,6 +8,8 @@ machine (cores, memory, GPUs, the size of micro-batches) belong to the profiles 
 from __future__ import annotations
 
 import difflib
+import shlex
+import string
 import typing
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,16 +18,108 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticKnownError
 
-from phrasemt.fields import Name, Number, Seed, Settings, Title, UserPath, sections
+from phrasemt.fields import Name, Number, Positions, Probability, Seed, Settings, Title, Updates, UserPath, sections
 from phrasemt.printed.results import baseline_place
 from phrasemt.study.annotators import Chunker, Parser
-from phrasemt.study.architectures import ModelSettings, PhraseSegmentation, own_settings, with_present_names
+from phrasemt.study.architectures import ModelSettings, PhraseSegmentation, own_settings
 from phrasemt.study.datasets import Dataset, TargetChunks
-from phrasemt.study.evaluation import Analyses, Comparison, Metric
 from phrasemt.study.moses import MosesModel, MosesSystem
 from phrasemt.study.presets import PRESETS, fill_in
 from phrasemt.study.rows import OutsideSystem, TableRow
-from phrasemt.study.training import Optimizer, Training
+
+Checkpoints = Annotated[int, Field(gt=0), Number(at_most=1_000, because="all these files of weights stay on the disk")]
+Epsilon = Annotated[float, Field(gt=0), Number(at_most=1, because="a larger number would decide the steps alone")]
+_LARGE_UPDATE = "an update of so much text takes hours"
+
+
+class Adam(Settings):
+    """Adam with the Noam schedule: factor * d^-0.5 * min(t^-0.5, t * warmup^-1.5)."""
+
+    name: Literal["adam"] = Field("adam", description="Adam (Kingma and Ba 2015)")
+    beta1: Probability = Field(0.9, description="decay of the first moment")
+    beta2: Probability = Field(0.98, description="decay of the second moment")
+    epsilon: Epsilon = Field(1e-9, description="added to the root of the second moment")
+    factor: Annotated[float, Field(gt=0), Number(at_most=1_000, because="no training survives such steps")] = Field(
+        1.0, description="factor of the schedule (Nguyen et al.: 2)"
+    )
+    warmup: Updates = Field(8000, description="updates in which the learning rate grows linearly")
+
+
+class Adadelta(Settings):
+    """Adadelta, which needs no learning rate (Zeiler 2012; used by Zhou et al.)."""
+
+    name: Literal["adadelta"] = Field(description="Adadelta")
+    rho: Probability = Field(0.95, description="decay of both running means")
+    epsilon: Epsilon = Field(1e-6, description="added under both roots")
+
+
+def kind_of_optimizer(value: Any) -> str:
+    """The class of an optimiser by its name (default: Adam), so that mistakes are reported for the right class."""
+    name = value.get("name", "adam") if isinstance(value, dict) else getattr(value, "name", "adam")
+    return str(name)
+
+
+Optimizer = Annotated[
+    Annotated[Adam, Tag("adam")] | Annotated[Adadelta, Tag("adadelta")], Discriminator(kind_of_optimizer)
+]
+
+
+class Training(Settings):
+    """How a system is trained."""
+
+    tokens_per_update: Annotated[int, Field(gt=0), Number(at_most=10_000_000, because=_LARGE_UPDATE)] | None = Field(
+        25_000, description="approximate target tokens (with </s>) per update; null with sentences_per_update"
+    )
+    sentences_per_update: Annotated[int, Field(gt=0), Number(at_most=1_000_000, because=_LARGE_UPDATE)] | None = Field(
+        None,
+        description="sentence pairs per update, instead of tokens_per_update; the loss is then a mean over sentences "
+        "and not over tokens (Zhou et al.)",
+    )
+    max_updates: Updates = Field(100_000, description="number of updates")
+    max_length: Positions = Field(256, description="largest number of subwords of a side; training omits longer pairs")
+    label_smoothing: Probability = Field(0.1, description="probability mass of all wrong words together")
+    optimizer: Optimizer = Field(default_factory=Adam, description="optimiser and schedule")
+    clip_norm: Annotated[float, Field(gt=0), Number()] | None = Field(
+        None, description="largest L2 norm of the whole gradient; null: no limit (Zhou et al.: 1)"
+    )
+    precision: Literal["float32", "tf32", "bfloat16"] = Field(
+        "float32",
+        description="type of matrix products and their operands; weights and sums are always float32. tf32, for GPUs "
+        "from Ampere on: operands have ten bits of mantissa. A device without units for tf32 or bfloat16 trains in "
+        "float32",
+    )
+    evaluate_every: Updates = Field(1500, description="updates between two evaluations on dev")
+    checkpoint_every: Updates = Field(1500, description="updates between two checkpoints")
+    average_last: Checkpoints = Field(5, description="average the weights of this many last checkpoints")
+    average_best: Checkpoints | None = Field(
+        None,
+        description="instead of average_last: average this many checkpoints with the best dev scores; every evaluation "
+        "then writes a checkpoint",
+    )
+    best_by: Literal["bleu", "perplexity"] = Field(
+        "bleu",
+        description="dev score of the best checkpoint; always perplexity for language models. Perplexity decides "
+        "between equal BLEU scores",
+    )
+    early_stopping: Updates | None = Field(
+        None,
+        description="stop after this many evaluations without a new best score (best_by); null: never. With bleu, "
+        "evaluations count from the first dev BLEU above 0",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sentences_in_place_of_tokens(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("sentences_per_update") is not None:
+            return {"tokens_per_update": None, **values}
+        return values
+
+    @model_validator(mode="after")
+    def _one_size(self) -> Training:
+        if (self.tokens_per_update is None) == (self.sentences_per_update is None):
+            raise ValueError("give either tokens_per_update or sentences_per_update")
+        return self
+
 
 MOST_HYPOTHESES = 1_000
 Beam = Annotated[
@@ -118,10 +212,9 @@ class System(TableRow):
             return values
         # A misspelt name is read as the nearest one, so that the typo is the only reported mistake.
         (preset,) = difflib.get_close_matches(str(values["preset"]), PRESETS, n=1, cutoff=0)
-        model = with_present_names(values.get("model"))
+        model = values.get("model")
         family = model.get("family") if isinstance(model, dict) else None
         own = own_settings(family)
-        values = values if model is None else {**values, "model": model}
         return fill_in(values, PRESETS[preset], _KEYS if own is None else _KEYS | {family: own.model_fields.keys()})
 
     @model_validator(mode="after")
@@ -147,6 +240,82 @@ AnySystem = Annotated[
     | Annotated[MosesSystem, Tag("phrase_based")],
     Discriminator(kind_of_system),
 ]
+
+
+MOST_SAMPLES = 1_000_000
+# The lowest p of so many samples is 2/(SAMPLES + 1). It stays below 0.01 when Holm multiplies it by up to 10 systems.
+SAMPLES = 2_000
+SEED = 12345  # as in sacreBLEU
+
+
+class Comparison(Settings):
+    """Paired bootstrap tests of the difference to a baseline (Koehn 2004)."""
+
+    baseline: Name | None = Field(
+        None,
+        description="system that all others are compared with; null: the first system that translates, and for systems "
+        "that stand for rows of a paper the one that stands for the baseline of that paper",
+    )
+    samples: Annotated[
+        int, Field(gt=0), Number(at_most=MOST_SAMPLES, because="p-values need no more than thousands")
+    ] = Field(SAMPLES, description="bootstrap samples")
+
+
+class Analyses(Settings):
+    """What the report shows beside scores."""
+
+    lengths: list[Positions] = Field(
+        [15, 30, 45],
+        description="BLEU by length of the source: largest number of words of each group but the last (Xu et al., "
+        "Figure 3)",
+    )
+    attention: Annotated[int, Field(ge=0), Number(at_most=1_000, because="the weights of a pair take a megabyte")] = (
+        Field(3, description="sentence pairs of each test set whose attention weights are kept, one by one")
+    )
+
+    @model_validator(mode="after")
+    def _lengths_increase(self) -> Analyses:
+        if self.lengths != sorted(set(self.lengths)):
+            raise ValueError(f"lengths must increase, found {self.lengths}")
+        return self
+
+
+class Metric(Settings):
+    """A metric that a program of the user computes: a column of the table (phrasemt/scoring/external.py)."""
+
+    command: str = Field(
+        description="program and arguments, no shell; {hypotheses}, {references} and {sources} become files with one "
+        "sentence per line. It writes one number per line to its standard output"
+    )
+    heading: Title | None = Field(None, description="heading of the column; null: the name of the metric")
+    better: Literal["higher", "lower"] = Field("higher", description="which scores are the better ones")
+    files: list[UserPath] = Field(
+        default_factory=list, description="files that the command reads; a change of one runs the metric again"
+    )
+
+    @model_validator(mode="after")
+    def _command_can_be_filled(self) -> Metric:
+        known = ("hypotheses", "references", "sources")
+        try:
+            fields = [(word, *field) for word in self.words for _, *field in string.Formatter().parse(word)]
+        except ValueError as error:
+            raise ValueError(f"command: {error}; quotes are as in a shell, and {{{{ stands for a brace") from None
+        for word, name, form, conversion in fields:
+            if form or conversion:
+                raise ValueError(f"command: a placeholder is a name in braces, found {word!r}")
+            if name is not None and name not in known:
+                allowed = ", ".join(f"{{{name}}}" for name in known)
+                raise ValueError(f"command: no such placeholder: {{{name}}}, allowed: {allowed}")
+            if name == "references" and word != "{references}":
+                raise ValueError(f"command: {{references}} must be a word of its own, found {word!r}")
+        if "hypotheses" not in {name for _, name, *_ in fields}:
+            raise ValueError("command: no {hypotheses}, so it would not see the translations")
+        return self
+
+    @property
+    def words(self) -> list[str]:
+        """The words of the command, cut as by a shell."""
+        return shlex.split(self.command)
 
 
 class Study(Settings):

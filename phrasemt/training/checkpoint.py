@@ -40,7 +40,7 @@ from phrasemt.files.lines import commit_file, flush_to_disk, temporary_beside
 from phrasemt.files.system import try_lock
 from phrasemt.models.weights import load_tensors, read_description, save_tensors, set_weights, weights_of
 from phrasemt.runs.notes import StageNote, training_note
-from phrasemt.study.training import Training
+from phrasemt.study.schema import Training
 from phrasemt.training.trainer import Trainer
 
 log = logging.getLogger("phrasemt.train_model")

@@ -29,7 +29,7 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import TranslationModel
 from phrasemt.nn.precision import ProductsOfTraining, usable_precision, use_precision
 from phrasemt.stages.training import TrainModel
-from phrasemt.study.training import Adadelta, Adam
+from phrasemt.study.schema import Adadelta, Adam
 from phrasemt.training.process_group import ALONE, ProcessGroup
 
 

@@ -22,9 +22,8 @@ from phrasemt.registry.stanza_models import files_of_package
 from phrasemt.study.annotators import Parser
 from phrasemt.study.datasets import Dataset, RegistryText
 from phrasemt.study.reading import load_study
-from phrasemt.study.schema import Study
+from phrasemt.study.schema import Adam, Study, Training
 from phrasemt.study.tokenization import language_name, problem_of_language
-from phrasemt.study.training import Adam, Training
 from phrasemt.workflow.cache import CACHE
 from phrasemt.workflow.model_folder import read_manifest
 from phrasemt.workflow.paths import initial_weights

@@ -107,7 +107,7 @@ def _whole_texts(study: Study, job: Wildcards, side: Side) -> list[str]:
 
 def _original_files(study: Study, job: Wildcards) -> list[str]:
     """The fetched files that hold one side of a part of a registered corpus."""
-    files = files_of(job.corpus, job.part, job.language, functools.partial(is_at_hand, study, job.corpus))
+    files = files_of(job.corpus, job.part, job.language, functools.partial(is_at_hand, job.corpus))
     return [OriginalFile.pattern.at(corpus=job.corpus, file=file) for file in files]
 
 
@@ -171,7 +171,7 @@ FILES: dict[str, Callable[..., list[str]]] = {
 }
 
 
-def is_at_hand(study: Study, corpus: str, file: str) -> bool:
+def is_at_hand(corpus: str, file: str) -> bool:
     """Whether a file of a corpus was fetched, or lies in the mirror that the environment names."""
     mirror = os.environ.get(MIRROR)
     fetched = Path(OriginalFile.pattern.at(corpus=corpus, file=file))

@@ -44,10 +44,10 @@ PLACES = {
 _IN_FOLDER = re.compile(r"(parser/)?\w[\w.-]*")
 
 
-class ModelManifest(JsonFile):
+class ModelManifest(JsonFile, format=2):
     """The content of `model.json`. files: sha256 of each file, by its path in the folder."""
 
-    again = "copy the folder again from where it was exported"
+    again = "copy the folder again from where it was exported, or export it again with this version of phrasemt"
 
     phrasemt: str
     study: Name

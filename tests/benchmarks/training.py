@@ -143,7 +143,7 @@ def train_command(
     """`train_model` as the workflow runs it; the state stands beside the record."""
     from phrasemt.stages.training import TrainModel
     from phrasemt.study.architectures import TransformerModel
-    from phrasemt.study.training import Training
+    from phrasemt.study.schema import Training
 
     transformer = TransformerModel.model_validate({**model, "tie": "all"})
     settings = TrainModel(

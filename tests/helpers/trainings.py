@@ -12,7 +12,7 @@ from phrasemt.artefacts.training import Metrics
 from phrasemt.models.weights import load_tensors
 from phrasemt.stages.training import AverageCheckpoints, TrainModel
 from phrasemt.study.architectures import RecurrentModel, TransformerModel
-from phrasemt.study.training import Adadelta, Adam, Training
+from phrasemt.study.schema import Adadelta, Adam, Training
 from phrasemt.training.average import average_checkpoints
 
 SMALL = {"encoder_layers": 1, "decoder_layers": 1, "width": 16, "heads": 2, "ffn_width": 32, "tie": "all"}

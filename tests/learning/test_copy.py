@@ -10,7 +10,7 @@ import random
 
 from phrasemt.stages.training import TrainModel
 from phrasemt.study.architectures import TransformerModel
-from phrasemt.study.training import Adam, Training
+from phrasemt.study.schema import Adam, Training
 from phrasemt.training.loop import train_model
 
 SIZE = {

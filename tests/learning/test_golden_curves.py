@@ -28,7 +28,7 @@ from phrasemt.study.architectures import (
     PhraseRepresentationModel,
     TransformerModel,
 )
-from phrasemt.study.training import Adam, Training
+from phrasemt.study.schema import Adam, Training
 from phrasemt.training.trainer import Trainer
 
 GOLDEN = Path(__file__).with_name("golden_curves.json")

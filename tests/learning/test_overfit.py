@@ -21,8 +21,7 @@ from phrasemt.models.interface import build_model
 from phrasemt.stages.training import TrainModel
 from phrasemt.study.architectures import Architecture, RecurrentModel
 from phrasemt.study.presets import PRESETS
-from phrasemt.study.schema import System
-from phrasemt.study.training import Adam, Training
+from phrasemt.study.schema import Adam, System, Training
 from phrasemt.training.evaluator import Evaluator
 from phrasemt.training.trainer import Trainer
 

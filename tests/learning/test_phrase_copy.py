@@ -27,7 +27,7 @@ from phrasemt.models.interface import build_model
 from phrasemt.stages.subwords import BuildVocabulary, PackExamples
 from phrasemt.stages.training import TrainModel
 from phrasemt.study.architectures import PhraseRepresentationModel, PhraseSegmentation
-from phrasemt.study.training import Adam, Training
+from phrasemt.study.schema import Adam, Training
 from phrasemt.text.vocab import build_vocabulary
 from phrasemt.training.trainer import Trainer
 

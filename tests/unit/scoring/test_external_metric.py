@@ -16,7 +16,7 @@ from phrasemt.artefacts.scores import MetricScores
 from phrasemt.errors import DataError
 from phrasemt.files.lines import write_lines
 from phrasemt.scoring.external import filled, score_metric
-from phrasemt.study.evaluation import Metric
+from phrasemt.study.schema import Metric
 
 # Counts the words of a translation that stand in any reference; tells the number of files it got.
 PROGRAM = """\

@@ -301,40 +301,6 @@ def test_the_attention_of_a_preset_comes_with_it_to_phrase_representations(study
     assert over_attention.model.attention == PRESETS[preset]["model"]["attention"]
 
 
-EARLIER = {
-    "relative_positions": ({"family": "relative_positions", "rel_k": 3}, {"attention": "relative", "rel_k": 3}),
-    "phrasal_attention": ({"family": "phrasal_attention", "ngrams": 3}, {"attention": "ngrams", "ngrams": 3}),
-    "plain": (
-        {"family": "language_model", "attention": "plain", "rel_k": 16, "ngrams": 2},
-        {"family": "language_model"},
-    ),
-    "phrasal": (
-        {"family": "language_model", "attention": "phrasal"},
-        {"family": "language_model", "attention": "ngrams"},
-    ),
-}
-
-
-@pytest.mark.parametrize("name", EARLIER)
-def test_names_of_earlier_versions_mean_the_same(study, name: str) -> None:
-    """In a study, over a preset, and in a record of a training, which is read without a study."""
-    before, now = EARLIER[name]
-    family = now.get("family", "transformer")
-    expected = System.model_validate({"model": {"family": family, **now}}).model
-    assert System.model_validate({"model": before}).model == expected
-    assert study({"model": before}).systems["mine"].model == expected
-    presets = ("ng-lm", "ng-lm-shaw") if family == "language_model" else ("ng", "ng-shaw", "ng-base")
-    for preset in presets:
-        replaced = {"attention": "tokens", **now}
-        expected = System.model_validate({"preset": preset, "model": replaced}).model
-        assert study({"preset": preset, "model": before}).systems["mine"].model == expected
-
-
-def test_an_earlier_name_beside_the_present_key_is_a_mistake(problems) -> None:
-    (found,) = problems({"model": {"family": "phrasal_attention", "attention": "relative"}})
-    assert found.startswith("systems.mine.model.family: found 'phrasal_attention', allowed: transformer, ")
-
-
 def test_options_of_another_attention_are_named(problems) -> None:
     assert problems({"preset": "xu-paper", "model": {"ngrams": 3, "ngram_where": ["cross"], "rel_k": 2}}) == [
         "systems.mine.model: rel_k has no effect with attention: tokens, only with attention: relative",

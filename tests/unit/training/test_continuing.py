@@ -14,7 +14,7 @@ from phrasemt.batching.pack import pack_examples
 from phrasemt.errors import StoppedError
 from phrasemt.models.weights import load_tensors
 from phrasemt.stages.subwords import PackExamples
-from phrasemt.study.training import Adam, Training
+from phrasemt.study.schema import Adam, Training
 from phrasemt.training.checkpoint import WITHOUT_EFFECT_ON_UPDATES
 from phrasemt.training.evaluator import Evaluator
 from phrasemt.training.trainer import Trainer

@@ -14,7 +14,7 @@ from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.models.weights import load_tensors
 from phrasemt.stages.subwords import PackExamples
 from phrasemt.study.architectures import TransformerModel
-from phrasemt.study.training import Adam
+from phrasemt.study.schema import Adam
 
 # One update of this training changes no weight by more than 1e-12.
 STANDSTILL = {"max_updates": 1, "optimizer": Adam(warmup=1, factor=1e-13)}

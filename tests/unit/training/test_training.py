@@ -28,7 +28,7 @@ from phrasemt.models.interface import build_model
 from phrasemt.models.transformer import Transformer
 from phrasemt.models.weights import FORMAT, load_model, load_tensors, save_tensors
 from phrasemt.study.architectures import Dl4mtModel, PhraseRepresentationModel, TransformerModel
-from phrasemt.study.training import Adadelta, Adam
+from phrasemt.study.schema import Adadelta, Adam
 from phrasemt.training.checkpoint import Progress
 from phrasemt.training.evaluator import Evaluator
 from phrasemt.training.trainer import CPU_POSITIONS, ScheduledOptimizer, Trainer, noam
