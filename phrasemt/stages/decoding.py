@@ -129,7 +129,7 @@ class ModelOnTestSets(ModelStage, SystemOnTestSets):
 class ScorePerplexity(ModelOnTestSets):
     """Measure the perplexity of a language model, per token and per word."""
 
-    module = "phrasemt.decoding.forced"
+    module = "phrasemt.decoding.forced_scores"
     inputs = files(
         weights="Weights",
         examples=["Examples"],
@@ -150,7 +150,7 @@ class ScorePerplexity(ModelOnTestSets):
 class ScoreChunks(ModelOnTestSets):
     """Compare the decisions of a chunk-based decoder with the chunks of the reference."""
 
-    module = "phrasemt.decoding.forced"
+    module = "phrasemt.decoding.forced_scores"
     inputs = files(
         weights="Weights",
         examples=["Examples"],

@@ -13,7 +13,7 @@ import torch
 from phrasemt.artefacts.columns import Examples
 from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import LONGEST_SENTENCE, BatchReader
-from phrasemt.decoding.forced import score_perplexity
+from phrasemt.decoding.forced_scores import score_perplexity
 from phrasemt.errors import MismatchError
 from phrasemt.files.columns import ColumnFile, RaggedArray, write_columns
 from phrasemt.files.lines import read_lines, write_lines

@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-import phrasemt.decoding.forced as chunks_stage
+import phrasemt.decoding.forced_scores as chunks_stage
 from phrasemt.batching.batch import Chunks
 from phrasemt.batching.pack import pack_examples
 from phrasemt.files.columns import RaggedArray, write_columns
