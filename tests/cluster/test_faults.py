@@ -1,7 +1,7 @@
 """What goes wrong on clusters, while a training runs there: each time the study ends with the table of a quiet run.
 
-Only the training is put into the queue. What follows it is done here, because the cluster takes no more part in it.
-Slow are the faults that phrasemt and its profile meet in the same way as another one.
+Only the training is put into the queue. What follows it runs here, without the cluster. Marked slow are faults that
+phrasemt and its profile handle in the same way as another one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def test_a_job_that_fails_is_tried_again(site: Site, untouched: Site) -> None:
     run = site.start(site.record)
     (training,) = site.hold_training()
     training.kill()
-    assert "failed: Train" in site.finish(run)
+    assert "Error in rule train_model" in site.finish(run)
     assert len(site.jobs("failed")) == 1
     assert len(site.jobs()) == 2
     _ends_as(untouched, site)
@@ -77,7 +77,7 @@ def test_a_training_whose_time_is_up_saves_and_comes_back(site: Site, untouched:
     wait_until(lambda: has_heard(training[0], signal.SIGUSR1), "the warning before the end", PATIENCE)
     ask("scontrol", "update", f"JobId={job}", "TimeLimit=60")  # for when it comes back
     resume(training)
-    assert "failed" not in site.finish(run)
+    assert "Error in rule" not in site.finish(run)
     assert list(site.jobs()) == [job]
     assert restarts(job) == 1
     _ends_as(untouched, site)
@@ -88,7 +88,7 @@ def test_a_preempted_training_saves_and_comes_back(site: Site, untouched: Site) 
     run = site.start(site.record)
     site.hold_training()  # Slurm lets it go on, so that it can save
     ask("sbatch", "--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 1")
-    assert "failed" not in site.finish(run)
+    assert "Error in rule" not in site.finish(run)
     (job,) = site.jobs()
     assert restarts(job) == 1
     _ends_as(untouched, site)
@@ -113,7 +113,7 @@ def test_a_job_whose_node_fails_goes_on_elsewhere(site: Site, untouched: Site, c
     node = ask("squeue", "-h", "-j", job, "-o", "%N").strip()
     kill_node(node, cluster)
     try:
-        assert "failed" not in site.finish(run)
+        assert "Error in rule" not in site.finish(run)
     finally:
         start_node(node, cluster)
     assert list(site.jobs()) == [job]
@@ -171,7 +171,7 @@ SECOND_LOGIN_NODE = ("unshare", "--pid", "--fork", "--mount-proc", "--uts", "sh"
 
 
 def test_a_second_login_node_leaves_a_run_its_lock(site: Site, untouched: Site) -> None:
-    """A run without Slurm, of which only its notes tell the other node."""
+    """A run without Slurm, which the other node knows only from its notes."""
     here = Workplace(site.folder)
     with (site.folder / "messages").open("w") as messages:
         run = subprocess.Popen(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,8 +12,6 @@ from micro_studies import STUDIES, assert_finished, micro
 from one_host_slurm import file_system
 from site_of_tests import STUDY, Site
 from warm_python import WarmPython
-
-from phrasemt.cli import main
 
 FEWEST_JOBS = "phrasal2020-lm1b"
 
@@ -46,28 +42,6 @@ def test_a_study_of_a_paper_at_the_size_micro(
     site.finish(site.start(), patience=7200)
     assert_finished(site.folder)
     assert len(site.jobs()) == len(set(site.jobs().values())), "no job was needed twice"
-    assert not site.processes()
-
-
-def test_a_rehearsal_at_micro_prices_its_study(
-    cluster: Path, repository: Path, tmp_path: Path, warm: WarmPython
-) -> None:
-    (path,) = (path for path in STUDIES if path.stem == FEWEST_JOBS)
-    study = tmp_path / "study.yaml"
-    study.write_text(micro(path, tmp_path), encoding="utf-8")
-    output = tmp_path / "r.yaml"
-    assert main(["scale", str(study), "rehearsal", "--output", str(output)]) == 0
-    text = output.read_text(encoding="utf-8")
-    assert text.count("train: 60000") == 1
-    site = Site.new(repository, tmp_path / "site", text.replace("train: 60000", "train: 200"), warm)
-    (site.folder / "whole.yaml").write_text(study.read_text(encoding="utf-8"), encoding="utf-8")
-    site.finish(site.start(), patience=7200)
-    arguments = ("plan", "whole.yaml", "--profile", "slurm", "--gpus", "2", "--gpu-model", "measured")
-    plan = subprocess.run(
-        [sys.executable, "-m", "phrasemt", *arguments],
-        cwd=site.folder, env=site.environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert "finished trainings: " in plan.stdout, plan.stdout + plan.stderr
     assert not site.processes()
 
 

@@ -54,13 +54,6 @@ def test_every_test_that_a_document_names_exists(document: Path) -> None:
     assert not [name for path, name in named if f"def {name}(" not in (REPOSITORY / path).read_text()]
 
 
-def test_the_picture_of_the_explorer_is_one_of_a_wide_window() -> None:
-    """tests/helpers/explorer_picture.py takes it."""
-    header = (REPOSITORY / "docs" / "explorer.png").read_bytes()[:24]
-    assert header[:8] == b"\x89PNG\r\n\x1a\n"
-    assert int.from_bytes(header[16:20], "big") == 1400
-
-
 @pytest.mark.parametrize("document", DOCUMENTS, ids=_name)
 def test_every_link_in_a_document_leads_to_a_file(document: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", document.read_text())

@@ -66,7 +66,7 @@ class Environment:
     def read(cls, path: Path) -> Environment:
         content = yaml.safe_load(path.read_text())
         assert content.keys() == {"channels", "dependencies"}
-        assert content["channels"] == ["conda-forge", "nodefaults"], "nothing from the channels of the user"
+        assert content["channels"] == ["conda-forge", "nodefaults"], "your own channels must not count"
         python, pip, packages = content["dependencies"]
         assert pip == "pip"
         assert python.startswith("python=")
@@ -121,47 +121,7 @@ def test_an_environment_has_what_its_stages_import(repository: Path, stage: str)
     distributions = _distributions()
     loaded = {name for name in _loaded_by_the_command_line() if name in distributions}
     needed = {distributions[name][0].lower().replace("_", "-") for name in imported | loaded}
-    # What our packages need themselves is the next test's business.
     assert needed & set(_project(repository)["dependencies"]) <= available
-
-
-IMPORT_ALL = """
-import importlib, json, sys
-from phrasemt.cli import _parser
-from phrasemt.artefacts.sidecar import library_versions
-_parser()
-modules, libraries = json.loads(sys.argv[1])
-for module in modules:
-    importlib.import_module(module)
-print(*library_versions(libraries))
-"""
-
-
-@pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_the_stages_of_an_environment_start_where_nothing_else_is_installed(
-    repository: Path, tmp_path: Path, name: str
-) -> None:
-    """The packages of this Python that the environment has too, in a folder of their own; phrasemt is not installed."""
-    for ours in OUR_PACKAGES:
-        (tmp_path / ours).symlink_to(repository / ours)
-    for package in Environment.read(repository / "envs" / name).packages:
-        distribution = importlib.metadata.distribution(package)
-        for entry in {file.parts[0] for file in distribution.files or [] if file.parts[0] not in ("..", "__pycache__")}:
-            if not (tmp_path / entry).exists():
-                (tmp_path / entry).symlink_to(str(distribution.locate_file(entry)))
-    stages = [stage for stage in STAGES if _environment(repository, stage) == name]
-    modules = {module for stage in stages for module in [STAGES[stage].module, *_chosen(stage)]}
-    libraries = {library for stage in stages for library in STAGES[stage].libraries}
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", IMPORT_ALL, json.dumps([sorted(modules), sorted(libraries)])],
-        env={"PYTHONPATH": str(tmp_path)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert set(done.stdout.split()) == {"phrasemt", "python", *libraries}
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
@@ -192,21 +152,14 @@ def test_all_recipes_have_one_python(repository: Path) -> None:
 
 
 def test_the_container_has_the_versions_of_the_constraints(repository: Path) -> None:
-    """It cannot be built in the tests, so what is read here is all that it may do."""
+    """It cannot be built in the tests, so they read its recipe."""
     text = (repository / "Containerfile").read_text()
-    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-    steps = [tuple(line.split(maxsplit=1)) for line in lines]
-    assert [step for step in steps if step[0] in ("COPY", "ADD", "RUN")] == [
-        ("COPY", "constraints.txt /tmp/"),
-        ("RUN", "python -m pip install --no-cache-dir --requirement /tmp/constraints.txt"),
-        ("COPY", "phrasemt/moses/build.sh /tmp/"),
-        ("RUN", 'test "$MOSES" = no || /tmp/build.sh --with-packages /opt/moses'),
-        ("COPY", ". /tmp/phrasemt"),
-        ("RUN", "python -m pip install --no-cache-dir --no-deps /tmp/phrasemt"),
+    assert re.findall(r"^RUN python -m pip install (.*)$", text, flags=re.MULTILINE) == [
+        "--no-cache-dir --requirement /tmp/constraints.txt",
+        "--no-cache-dir --no-deps /tmp/phrasemt",
     ]
-    assert lines[-1] == "FROM packages", "the image that is built by default has no phrasemt"
-    sent = [line for line in (repository / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
+    sent = (repository / ".dockerignore").read_text().splitlines()
     assert {"*", "!constraints.txt", "!phrasemt/moses/build.sh"} <= {*sent}
-    (command,) = [json.loads(rest) for step, rest in steps if step == "CMD"]
-    assert command[:3] == ["python", "-m", "snakemake"], "so the working folder's phrasemt is found"
-    assert (repository / command[-1] / "profile.yaml").is_file()
+    (command,) = re.findall(r"^CMD (.*)$", text, flags=re.MULTILINE)
+    assert json.loads(command)[:3] == ["python", "-m", "snakemake"], "so the working folder's phrasemt is found"
+    assert (repository / json.loads(command)[-1] / "profile.yaml").is_file()

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
-# What is no family of models: what training knows of them, their files, what they cost, their export.
 NOT_FAMILIES = {"__init__", "interface", "weights", "cost", "ctranslate2_export"}
 FAMILIES = sorted(path for path in (REPOSITORY / "phrasemt" / "models").glob("*.py") if path.stem not in NOT_FAMILIES)
 ATTENTIONS = [REPOSITORY / "phrasemt" / "nn" / f"{name}_attention.py" for name in ("relative", "ngram")]
@@ -43,7 +42,3 @@ def test_the_equation_map_is_that_of_the_code(path: Path) -> None:
     claimed, marked = _claimed(docstring), _numbers(_comments(path))
     assert claimed, "a family computes at least one equation of its paper"
     assert claimed == marked, f"in the docstring {sorted(claimed)}, marked in the code {sorted(marked)}"
-
-
-def test_numbers_of_equations() -> None:
-    assert _numbers("Eq. (2); Eqs. (3-5), Eq. (7)") == {2, 3, 4, 5, 7}

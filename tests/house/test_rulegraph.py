@@ -42,9 +42,3 @@ def test_the_picture_shows_all_rules_and_what_they_wait_for(repository: Path) ->
     rules, edges = _drawn(repository / "docs" / "rulegraph.svg")
     assert rules == {*STAGES, "all"}, "Next: make rulegraph"
     assert _with_shortcuts(edges) == _with_shortcuts(_named(names, graph.splitlines())), "Next: make rulegraph"
-
-
-def test_the_picture_tells_nothing_of_when_and_with_what_it_was_drawn(repository: Path) -> None:
-    text = (repository / "docs" / "rulegraph.svg").read_text()
-    assert re.findall(r"<!--(.*?)-->", text, flags=re.DOTALL)[0].strip() == "Title: snakemake_dag Pages: 1"
-    assert "graphviz" not in text

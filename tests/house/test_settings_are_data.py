@@ -1,9 +1,7 @@
-"""Settings are data for stages: no stage runs code of modules that code digests leave out because settings tell all.
+"""Settings are data: no stage runs code of phrasemt/study and phrasemt/stages, which digests of code omit.
 
-Digests of code leave out phrasemt/study and phrasemt/stages. After an edit of a property that a stage calls, the stage
-would give another result, and Snakemake would run nothing again. The workflow test
-`test_another_computation_of_settings_reruns_what_it_changes` shows the other half: values that the study side
-computes are part of the rerun key.
+After an edit of a property that a stage calls, the stage would give another result, and Snakemake would run nothing
+again. Computed values are part of the rerun key: `test_another_computation_of_settings_reruns_what_it_changes`.
 """
 
 from __future__ import annotations
@@ -22,8 +20,7 @@ from phrasemt.fields import Settings
 from phrasemt.stages import STAGES
 from phrasemt.workflow.code import WITHOUT_EFFECT, import_closure, module_path
 
-# Stages may use these: the text of settings, the modules for digests of code, and the files of a stage, which are read
-# off its function.
+# Stages may use these: the text of settings, the modules for digests of code, and the files of a stage.
 ALLOWED = {"canonical_json", "code_modules", "stage_files"}
 
 
