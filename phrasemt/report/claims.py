@@ -138,7 +138,7 @@ def claim_rows(claims: Iterable[StudiedClaim], evidence: Measured) -> Iterator[C
         for one in claim.measured:
             found = [(ours.on, ours.text, ours.direction(one.expected)) for ours in our_figures(one, evidence)]
             needed = ANALYSES[one.analysis].needs
-            if missing := one.missing_rows:
+            if missing := missing_rows(one):
                 needed = f"no system stands for {' and '.join(missing)}"
             for row in found or [("", "", f"not measured: {needed}")]:
                 yield ClaimRow(claim, _described(one, titles), *row)
@@ -152,7 +152,13 @@ def beside_figures(figures: Iterable[AnalysedFigure], evidence: Measured) -> Ite
 
 def our_figures(one: StudiedTest, evidence: Measured) -> list[OurFigure]:
     """Measure; empty if the study has not all systems, or not what the analysis is made from."""
-    return [] if one.missing_rows else list(ANALYSES[one.analysis].find(evidence, one))
+    return [] if missing_rows(one) else list(ANALYSES[one.analysis].find(evidence, one))
+
+
+def missing_rows(one: StudiedTest) -> list[str]:
+    """The rows that no system of the study stands for."""
+    rows = [(one.row, one.system), (one.than, one.than_system)]
+    return [f"{one.paper}/{row}" for row, system in rows if row is not None and system is None]
 
 
 def _described(one: StudiedTest, titles: Mapping[str, str]) -> str:

@@ -203,12 +203,6 @@ class StudiedTest(ClaimTest):
     than_system: str | None = None
     counterpart: Counterpart | None = None
 
-    @property
-    def missing_rows(self) -> list[str]:
-        """The rows that no system of the study stands for."""
-        rows = [(self.row, self.system), (self.than, self.than_system)]
-        return [f"{self.paper}/{row}" for row, system in rows if row is not None and system is None]
-
 
 class StudiedClaim(Claim):
     """A claim of a paper in a study. paper, name: of the paper and of the claim."""

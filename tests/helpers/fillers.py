@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phrasemt.printed.results import ClaimTest, Figure, Paper, figures, found_in, load_papers
+from phrasemt.report.claims import missing_rows
 from phrasemt.study.compared import claims_of
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
@@ -52,7 +53,7 @@ def of_claim(paper: Paper, claim: str, number: int, known: Mapping[str, Study]) 
         measured = paper.claims[claim].measured[number]
         for one in own.measured:
             same = {key: getattr(one, key) for key in ClaimTest.model_fields} == dict(measured)
-            if same and not one.missing_rows and can_measure(study, measured):
+            if same and not missing_rows(one) and can_measure(study, measured):
                 yield Filler(name, str(one.system), one.analysis)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from phrasemt.cli import main
 from phrasemt.commands.papers import claims_beside
+from phrasemt.report.claims import missing_rows
 from phrasemt.study.compared import compared_figures, studied_claims
 from phrasemt.study.reading import load_study
 
@@ -52,7 +53,7 @@ def assert_measured(path: Path) -> None:
         expected = [
             one
             for one in claim.measured
-            if not one.missing_rows
+            if not missing_rows(one)
             and one.analysis not in ("training time", "over-translation")
             and (one.words is None or (one.words.low or 0) <= 10)
         ]

@@ -50,8 +50,11 @@ def test_every_path_in_a_document_exists(document: Path) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=_name)
 def test_every_test_that_a_document_names_exists(document: Path) -> None:
-    named = re.findall(r"`(tests/[\w/.]+\.py)::(test_\w+)`", document.read_text())
-    assert not [name for path, name in named if f"def {name}(" not in (REPOSITORY / path).read_text()]
+    named = re.findall(r"`(?:tests/[\w/]+/)?(test_\w+\.py)(?:::|`: `)(test_\w+)`", document.read_text())
+    tests = REPOSITORY / "tests"
+    assert not [
+        name for file, name in named if not any(f"def {name}(" in path.read_text() for path in tests.rglob(file))
+    ]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=_name)
