@@ -23,7 +23,7 @@ from phrasemt.commands._arguments import Output, in_range, refuse_inputs
 from phrasemt.errors import PhrasemtError, StoppedError, did_you_mean, lacks_memory, message_of
 from phrasemt.machine.launch import is_first, launched
 from phrasemt.machine.slurm import requeue_this_job
-from phrasemt.runs.notes import keep_note, run_of_this_process, stage_note
+from phrasemt.runs.notes import open_note, run_of_this_process, stage_note
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage
 from phrasemt.workflow.run_stage import start_stage
@@ -61,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
             options.run(options)
         else:
             noting = options.log and is_first()
-            with keep_note(options.command, stage_note(options.log)) if noting else contextlib.nullcontext() as note:
+            with open_note(options.command, stage_note(options.log)) if noting else contextlib.nullcontext() as note:
                 from_cache = start_stage(arguments, options)
                 if note:
                     note.change(from_cache=from_cache)

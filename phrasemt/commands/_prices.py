@@ -42,7 +42,7 @@ _OTHER_FAMILIES = 0.05
 _SEARCH = 0.25  # of the rate of a training, because a search multiplies small matrices
 _BACKWARD = 2  # times the multiply-adds of the forward pass
 _TOKENS = 27  # a sentence, about the mean of WMT in subwords: POSITIONS of phrasemt/models/cost.py
-_STATE = 6  # copies of the weights in the states that a training keeps, beside the averaged checkpoints
+_STATE = 6  # copies of the weights in the saved states of a training, without the checkpoints that are averaged
 _OTHER_SECONDS = 10  # of a stage that takes seconds, however large the corpus is
 
 # Of stages that read lines (or pairs): lines in a second of one core, and bytes of outputs for each line. Rates of
@@ -133,7 +133,7 @@ def _target_tokens(training: Training) -> int:
 
 
 class Prices:
-    """Prices of the jobs of a study on a kind of device. unknown: texts whose length nobody has published."""
+    """Prices of the jobs of a study on a kind of device. unknown: texts of unpublished length."""
 
     def __init__(self, study: Study, rate: Rate) -> None:
         self.study, self.rate = study, rate
@@ -181,7 +181,7 @@ class Prices:
         return self._lines(names["dataset"], split) // jobs
 
     def _lines(self, name: str, split: str) -> int:
-        """The number of pairs of a split, without those whose number nobody has published."""
+        """The number of pairs of a split, without texts of unpublished length."""
         dataset, split = self.study.datasets[name], split.partition(".")[0]
         if dataset.generator:
             return int(getattr(dataset.generator, split, dataset.generator.test))

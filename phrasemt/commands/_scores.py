@@ -98,8 +98,8 @@ class ScoreRow:
 def score_table(rows: Iterable[ScoreRow]) -> Iterator[str]:
     """Yield the lines of the table.
 
-    Column p is of sentences and trainings. Where nobody knows how much trainings differ, p of both tests of sentences
-    stand in place of it.
+    Column p covers sentences and trainings. Where every system was trained once, the p of both tests of sentences
+    replace it.
     """
     headings = ("metric", "system", "seeds", *_NUMBERS[:2], "95 % interval", *_NUMBERS[2:])
     lines = [(one.metric, one.system, one.seeds, f"{one.score:.2f}", *_tested(one.tested)) for one in rows]

@@ -67,7 +67,7 @@ def system_files(options: argparse.Namespace) -> list[TrainedSystem]:
     folders = _listed(options.model)
     for name in ("system", "seed", "dataset"):
         if getattr(options, name) is not None:
-            what = f"an exported folder holds one system, so --{name} has no effect"
+            what = f"an exported folder contains one system, so --{name} has no effect"
             raise PhrasemtError(what, where=folders[0], next_step="leave it out")
     return [read_model_folder(folder) for folder in folders]
 

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "List the files below the results of studies that belong to systems, data sets, seeds, phrases, "
         "parsers and chunkers that no study names any more, and states of trainings under earlier settings, data or "
         "code; with --yes remove them. Files that config.yaml or a study in studies/ names stay. So do "
-        "files that no stage writes. Nothing is removed while a run of the study is alive."
+        "files that no stage writes. Nothing is removed during a run of the study."
     )
     parser.add_argument(
         "study",
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print what is found, and remove it with --yes. Raises PhrasemtError while a run is alive."""
+    """Print what is found, and remove it with --yes. Raises PhrasemtError during a run of the study."""
     given = [load_study(path) for path in options.study]
     others = _others(options.study)
     found = []
@@ -81,22 +81,10 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _others(given: list[Path]) -> list[Study]:
-    """The other studies of this folder. Raises PhrasemtError for one that cannot be read: it may name any file."""
+    """The other studies of this folder. Raises StudyError for one with mistakes: it may name any file."""
     known = {path.resolve() for path in given}
-    studies = []
-    for path in (path for pattern in OTHER_STUDIES for path in sorted(Path().glob(pattern))):
-        if path.resolve() in known:
-            continue
-        try:
-            studies.append(load_study(path))
-        except PhrasemtError as error:
-            raise PhrasemtError(
-                "cannot be read, so nobody can tell which files it names",
-                where=path,
-                found=str(error).split("\n")[-1].strip(),
-                next_step="correct it, or move it to another folder",
-            ) from None
-    return studies
+    found = (path for pattern in OTHER_STUDIES for path in sorted(Path().glob(pattern)))
+    return [load_study(path) for path in found if path.resolve() not in known]
 
 
 @dataclass
@@ -132,7 +120,7 @@ def garbage(studies: Sequence[Study], others: Sequence[Study] = ()) -> list[Garb
     constraints = [one for study in studies for one in _constraints(study)]
     named = [re.compile(_regex(pattern, one)) for pattern in patterns for one in constraints]
     known = [re.compile(_regex(pattern, {"content": ".+"})) for pattern in patterns]
-    kept = [path.resolve() for study in (*studies, *others) for path in named_paths(study)]
+    named_files = [path.resolve() for study in (*studies, *others) for path in named_paths(study)]
     found: dict[str, Garbage] = {}
     for path in sorted(Path(paths.results).rglob("*")):
         artefact = str(path).removesuffix(SUFFIX)
@@ -140,21 +128,21 @@ def garbage(studies: Sequence[Study], others: Sequence[Study] = ()) -> list[Garb
         if not path.is_file() or not names or any(pattern.fullmatch(artefact) for pattern in named):
             continue
         of_a_stage = "content" in names[-1] or sidecar_path(artefact).is_file()
-        if of_a_stage and not _is_below(Path(artefact), kept):
+        if of_a_stage and not _is_below(Path(artefact), named_files):
             what = _what(names[-1], constraints)
             found.setdefault(what, Garbage(what)).files.append(path)
     if len(studies) == 1:
         removed = {path for one in found.values() for path in one.files}
         for one in _old_states(paths):
-            if removed.isdisjoint(one.files) and not any(_is_below(path, kept) for path in one.files):
+            if removed.isdisjoint(one.files) and not any(_is_below(path, named_files) for path in one.files):
                 found[one.what] = one
     return list(found.values())
 
 
 def refuse_running(study: str) -> None:
-    """Raise PhrasemtError if a run or a stage of a study is alive."""
+    """Raise PhrasemtError if a run or a stage of a study is running."""
     for path, note in running_notes(LOGS / study):
-        what = "a run of this study is alive, so nothing is removed"
+        what = "a run of this study is still going, so nothing is removed"
         next_step = "wait until it has ended (`phrasemt status`), then run this again"
         raise PhrasemtError(what, where=study, found=f"process {note.pid} on {note.host}, {path}", next_step=next_step)
 

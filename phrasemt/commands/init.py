@@ -106,7 +106,7 @@ def _lines(options: argparse.Namespace, languages: Sequence[str]) -> Iterator[st
 
 
 def _small_model(words: int) -> str:
-    """The settings for a text of so many words on its target side."""
+    """The settings for a text with this number of words on its target side."""
     updates = min(5000, max(500, round(_EPOCHS * words // _WORDS_PER_UPDATE, -2)))
     warmup = updates // 5
     # the peak is factor / sqrt(width * warmup)
@@ -122,7 +122,7 @@ def _cleaning(languages: Sequence[str], filters: CleaningFilters | None) -> Clea
 def _found(
     name: str, pairs: Sequence[tuple[str, ...]], languages: Sequence[str], train: Sequence[tuple[str, ...]] = ()
 ) -> Iterator[str]:
-    """Yield comments about a text: pairs, words of a sentence, and what it shares with the training text."""
+    """Yield comments about a text: pairs, words of a sentence, and its overlap with the training text."""
     for language, side in zip(languages, zip(*pairs, strict=True), strict=True):
         lengths = _lengths(language, side)
         words = f"{statistics.fmean(lengths):.1f} words, at most {max(lengths)}"

@@ -39,7 +39,7 @@ from phrasemt.report.sections.trainings import read_training
 from phrasemt.report.tables import latex_tabular, markdown_rows
 from phrasemt.runs.display import table
 from phrasemt.scoring.gains import decided_pairs, read_gains
-from phrasemt.scoring.ratings import SystemRating, score_sheets
+from phrasemt.scoring.ratings import SCALES, SystemRating, score_sheets
 from phrasemt.study.compared import analysed_figures, claims_of, compared_costs
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
@@ -48,7 +48,6 @@ from phrasemt.workflow.paths import Paths
 
 FORMATS = ("list", "markdown", "latex", "csv")
 PrintedAt = tuple[str, str]  # the place of a row, `paper/table/row`, and the heading of a column
-_SHARES = ("under_translation", "over_translation")
 
 
 @dataclass(frozen=True)
@@ -268,7 +267,7 @@ def _of_ratings(study: Study, ratings: Mapping[str, SystemRating]) -> Iterator[t
             for figure in figures_of_row(*row_at(place)):
                 if question := figure.measure.question:
                     mean = ratings[name].means[question]
-                    ours = f"{100 * mean:.0f}" if question in _SHARES else f"{mean:.2f}"
+                    ours = f"{mean:.2f}" if question in SCALES else f"{100 * mean:.0f}"
                     verdict = f"{ratings[name].items} rated sentences"
                     yield (place, figure.of_column.heading), Known(ours, "", verdict, _is_on_its_data(study, figure))
 

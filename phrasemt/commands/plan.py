@@ -128,7 +128,7 @@ def _days(prices: Prices, costs_of: Sequence[tuple[Job, Costs]], gpu_hours: floa
     )
     yield f"assumed: {prices.assumed}"
     if prices.unknown:
-        yield f"left out, because nobody has published their number of lines: {', '.join(sorted(prices.unknown))}"
+        yield f"left out, because their number of lines is not published: {', '.join(sorted(prices.unknown))}"
 
 
 def _why(jobs: Sequence[Job]) -> str:

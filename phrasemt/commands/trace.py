@@ -126,7 +126,7 @@ def views(pair: Pair, runs: Iterable[StageRun]) -> Iterator[tuple[str, str, Path
     for made in runs:
         if not _is_about(pair, made):
             continue
-        if made.stage == "clean_pairs":  # files before it hold raw pairs, which have other line numbers
+        if made.stage == "clean_pairs":  # files before it have raw pairs, which have other line numbers
             cleaned = True
             for side in {tuple(made.inputs[f"raw_{side}"]): side for side in ("source", "target")}.values():
                 path, line = _raw_line(made.inputs[f"raw_{side}"], pair.row)
@@ -141,19 +141,19 @@ def views(pair: Pair, runs: Iterable[StageRun]) -> Iterator[tuple[str, str, Path
 
 
 def _is_about(pair: Pair, made: StageRun) -> bool:
-    """Return whether the files of a stage hold the split of the pair, or a score of the split."""
+    """Return whether the files of a stage are about the split of the pair."""
     names = {path.name.split(".")[0] for path in made.outputs.values()}
     return pair.split in names or made.stage == "make_table"
 
 
 def _raw_line(paths: Iterable[Path], row: int) -> tuple[Path, int]:
-    """Return the raw file that holds a row of the concatenated inputs, and the line in this file."""
+    """Return the raw file that contains a row of the concatenated inputs, and the line in this file."""
     for path in paths:
         lines = count_lines(path)
         if row < lines:
             return path, row
         row -= lines
-    raise AssertionError("a kept row lies in one of the inputs")
+    raise AssertionError("a row that cleaning kept lies in one of the inputs")
 
 
 def _line_of(role: str) -> Callable[[Pair, StageRun], Iterator[str]]:
@@ -238,7 +238,7 @@ def _bracketed(subwords: list[str], ends: list[int], labels: list[str] | None = 
 
 
 def draw(tree: Tree, words: list[str]) -> Iterator[str]:
-    """Yield a line for every node, with the branches on the left; the line of a leaf holds its word."""
+    """Yield a line for every node, with the branches on the left; the line of a leaf has its word."""
     waiting: list[tuple[Tree, str, str]] = [(tree, "", "")]  # node, text before it, text before the nodes below it
     while waiting:  # no recursion: trees of long sentences are deep
         node, before, below = waiting.pop()

@@ -28,7 +28,7 @@ from phrasemt.symbols import LONGEST_SENTENCE
 
 log = logging.getLogger("phrasemt.translate")
 
-# Lines that are sorted by length and translated together, if so many are there. More lines than a usual test set, so
+# Lines that are sorted by length and translated together, if the text has them. More lines than a usual test set, so
 # that its batches are those of the study and its scores are the same to the last bit.
 _LINES = 4096
 _NAMED = 5  # lines that a message names
@@ -100,8 +100,6 @@ def _open(path: Path | None) -> Any:
         if sys.stdin is None:
             raise PhrasemtError("standard input is closed", where="FILE", next_step="give a text file")
         return contextlib.nullcontext(sys.stdin.buffer)
-    if path.is_dir() or not path.exists():
-        raise PhrasemtError("no such file", where=path, next_step="give a text file, or text on standard input")
     return path.open("rb", buffering=0)
 
 

@@ -1,4 +1,4 @@
-"""`phrasemt unlock`: remove the lock of a killed run, unless a process or a Slurm job of a run is still alive.
+"""`phrasemt unlock`: remove the lock of a killed run, unless a process or a Slurm job of a run is still running.
 
 Snakemake locks the files of a run. A run that `kill -9` or a power cut has ended cannot remove its lock. Its stages or
 Slurm jobs may continue without it, and a second run beside them would write the same files. The lock does not say
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Remove Snakemake's locks of this folder, or print what still runs here, or who else may hold them.
+    """Remove Snakemake's locks of this folder, or print what still runs here, or whose they may be.
 
     Raises PhrasemtError for --cancel while a Snakemake process, of this machine or of another one, waits for the jobs.
     """
@@ -43,11 +43,11 @@ def run(options: argparse.Namespace) -> None:
                 ", ".join(jobs),
             )
             return
-        if alive := [process for name, process in _working() if name == "snakemake"]:
+        if running := [process for name, process in _working() if name == "snakemake"]:
             raise PhrasemtError(
-                "the run of these Slurm jobs is alive; nothing was cancelled",
+                "the run of these Slurm jobs is still going; nothing was cancelled",
                 where=Path.cwd(),
-                found=f"snakemake, {', '.join(alive)}",
+                found=f"snakemake, {', '.join(running)}",
                 next_step="end it there (Ctrl-C, or `kill -INT` with its number), which cancels its jobs",
             )
         cancel_jobs_here()
@@ -88,6 +88,6 @@ def _working(cancelled: Collection[str] = ()) -> Iterator[tuple[str, str]]:
 
 
 def _have_notes(locks: Sequence[Path]) -> bool:
-    """Whether a run has kept a note since the last lock was made: its process is known then."""
+    """Whether a run has written a note since the last lock was made: its process is known then."""
     notes = [path.stat().st_mtime for path in Path().glob(f"{runs_folder('*')}/*.json")]
     return max(notes, default=0) >= max(lock.stat().st_mtime for lock in locks)

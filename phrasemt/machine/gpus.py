@@ -61,7 +61,7 @@ def lease(count: int) -> Iterator[None]:
 
 
 def _take(gpus: Sequence[str], count: int, locks: ExitStack) -> list[str]:
-    """Lock the first `count` free GPUs, all or none: two processes that each hold a part could wait forever."""
+    """Lock the first `count` free GPUs, all or none: two processes that each have a part could wait forever."""
     waited = False
     while True:
         with ExitStack() as tries:

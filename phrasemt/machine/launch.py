@@ -71,17 +71,19 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def launch(arguments: Sequence[str], processes: int, spread: Callable[[Sequence[str]], Call] | None = None) -> None:
+def launch(
+    arguments: Sequence[str], processes: int, across_nodes: Callable[[Sequence[str]], Call] | None = None
+) -> None:
     """Run `python -m phrasemt <arguments>` in several processes and wait for their end.
 
-    spread: turns the command into one that starts all processes on several machines. Raises StoppedError if the
+    across_nodes: turns the command into one that starts all processes on several nodes. Raises StoppedError if the
     processes stopped on request, PhrasemtError if one of them failed.
     """
     command: Sequence[str] = [sys.executable, "-m", "phrasemt", *arguments]
     with tempfile.TemporaryDirectory(prefix="phrasemt-") as folder:
         commands: list[Call]
-        if spread:
-            commands = [spread(command)]
+        if across_nodes:
+            commands = [across_nodes(command)]
         else:
             environment = {**os.environ, "WORLD_SIZE": str(processes), RENDEZVOUS: str(Path(folder, "rendezvous"))}
             places = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(processes)]

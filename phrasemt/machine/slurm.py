@@ -51,7 +51,7 @@ def on_nodes(command: Sequence[str], *, nodes: int, processes: int, cores: int) 
         raise PhrasemtError("several nodes, but this is not a Slurm job", next_step=next_step)
     if processes % nodes:
         raise PhrasemtError(
-            "the processes cannot be spread evenly over the nodes",
+            "the processes cannot be divided evenly among the nodes",
             expected=f"a multiple of {nodes} (--nodes)",
             found=f"{processes} (--processes)",
             next_step="ask for one process per GPU of all nodes",

@@ -53,7 +53,7 @@ def by_rule(jobs: Iterable[tuple[str, Costs]]) -> dict[str, Costs]:
 class Recorded:
     """The benchmarks of finished jobs of a study. Other studies do not count: their data have another size.
 
-    Each is read once, so that whoever looks again while a run goes on makes another.
+    Each is read once: to look again during a run, make another object.
     """
 
     def __init__(self, study: str, finished: Iterable[PlannedJob] = ()) -> None:
@@ -105,7 +105,7 @@ def seconds_of_job(benchmark: Path) -> float | None:
 
 
 def _size_of(job: PlannedJob) -> int:
-    """Bytes of a job's outputs, and of the newest of the states that it keeps beside them; 0 when there are none."""
+    """Bytes of a job's outputs, and of the newest training state beside them; 0 when there are none."""
     paths = [Path(path) for path in job.outputs]
     for folder in [file.name for file in STAGES[job.rule].stage_files("folder")]:
         states = [path for path in paths[0].parent.glob(f"{folder}/*") if path.is_dir()]

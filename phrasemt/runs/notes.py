@@ -1,9 +1,9 @@
 """Notes: small files that say which process works on what, where, when it last gave a heartbeat, and how it ended.
 
-Three kinds of work keep a note, all in one format:
+Three kinds of work write a note, all in one format:
 
 - a run of the workflow, `logs/<study>/runs/<begin>-<process>.json`: also the jobs that Snakemake set out to do. The
-  study as it was then stands beside the note.
+  study as it was then lies beside the note.
 - a stage, `<log of the stage>.json`.
 - a training, `note.json` beside its `metrics.jsonl`: also its last report of progress.
 
@@ -27,14 +27,14 @@ from typing import Any, Literal, Self
 import psutil
 from pydantic import BaseModel, Field
 
-from phrasemt.errors import PhrasemtError, StoppedError, message_of
+from phrasemt.errors import StoppedError, message_of
 from phrasemt.files.lines import write_text
 from phrasemt.stages import STAGES
 from phrasemt.workflow.paths import LOGS
 
 # Names the note of the run that a process belongs to; Snakemake's jobs inherit it, on other machines too.
 RUN = "PHRASEMT_RUN"
-# A process of another machine cannot be asked whether it lives; it counts as dead after so long a silence.
+# A process of another machine cannot be asked; it counts as dead this long after its last heartbeat.
 SILENCE = timedelta(minutes=10)
 # Seconds by which the clock of the machine may have been corrected since a process began.
 _CLOCK_CORRECTED = 60
@@ -67,8 +67,8 @@ class _Note(BaseModel, frozen=True):
         with contextlib.suppress(OSError):
             write_text(path, self.model_dump_json() + "\n")
 
-    def alive(self, path: Path, now: datetime) -> bool:
-        """Whether the process of this note, which stands in this file, still works.
+    def is_running(self, path: Path, now: datetime) -> bool:
+        """Whether the process of this note, which is in this file, still runs.
 
         A process of this machine exists and is not a younger one with the same number; a process of another machine,
         or of a container that counts processes for itself, has given a heartbeat.
@@ -91,14 +91,14 @@ class _Note(BaseModel, frozen=True):
 
 
 def _pid_namespace() -> str | None:
-    """Where the numbers of processes count; None where nobody can tell, and in notes of earlier versions."""
+    """Where the numbers of processes count; None where the system does not say it, and in notes of earlier versions."""
     with contextlib.suppress(OSError):
         return str(Path("/proc/self/ns/pid").readlink())
     return None
 
 
 def last_heartbeat(path: Path) -> datetime | None:
-    """When the process of a note, which stands in this file, last gave a heartbeat; None without such a file."""
+    """The time of the last heartbeat of a process, whose note is in this file; None without such a file."""
     try:
         return datetime.fromtimestamp(path.stat().st_mtime, UTC)
     except OSError:
@@ -140,7 +140,7 @@ class StageNote(_Note, frozen=True):
     training: TrainingReport | None = None
 
 
-class KeptNote:
+class OpenNote:
     """The note of a stage that runs."""
 
     def __init__(self, note: StageNote, path: Path) -> None:
@@ -169,18 +169,18 @@ def notes_of_trainings(models: str) -> list[StageNote]:
 
 
 @contextlib.contextmanager
-def keep_note(stage: str, path: Path) -> Iterator[KeptNote]:
-    """Keeps the note of a stage that runs in this block: running, then finished, stopped on request, or failed."""
+def open_note(stage: str, path: Path) -> Iterator[OpenNote]:
+    """Write the note of a stage that runs in this block: running, then finished, stopped on request, or failed."""
     before = StageNote.read(path)
-    kept = KeptNote(StageNote(stage=stage, from_cache=before is not None and before.from_cache), path)
+    note = OpenNote(StageNote(stage=stage, from_cache=before is not None and before.from_cache), path)
     try:
         with heartbeat(path):
-            yield kept
+            yield note
     except BaseException as error:
         stopped = isinstance(error, StoppedError | KeyboardInterrupt | SystemExit)
-        kept.change(ended=now(), state="stopped" if stopped else "failed", error=message_of(error)[:_LONGEST_MESSAGE])
+        note.change(ended=now(), state="stopped" if stopped else "failed", error=message_of(error)[:_LONGEST_MESSAGE])
         raise
-    kept.change(ended=now(), state="finished")
+    note.change(ended=now(), state="finished")
 
 
 @contextlib.contextmanager
@@ -201,7 +201,7 @@ def heartbeat(path: Path) -> Iterator[None]:
 
 
 class PlannedJob(BaseModel, frozen=True):
-    """A job of a run. name: what tells it from others of its rule.
+    """A job of a run. name: its name among the jobs of its rule.
 
     after: places in the list of jobs of those it waits for, which are lower than its own.
     """
@@ -235,11 +235,11 @@ def runs_folder(study: str) -> Path:
 
 
 def new_run(study: str) -> Path:
-    """Where the note of a run that begins now stands. The oldest notes of runs that have ended are removed."""
+    """The path of the note of a run that begins now. The oldest notes of runs that have ended are removed."""
     folder = runs_folder(study)
     for path in sorted(folder.glob("*.json"))[:-_RUNS_KEPT]:
         note = RunNote.read(path)
-        if note is None or not note.alive(path, datetime.now(UTC)):
+        if note is None or not note.is_running(path, datetime.now(UTC)):
             path.unlink(missing_ok=True)
             study_of(path).unlink(missing_ok=True)
     return folder.absolute() / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.json"
@@ -250,7 +250,7 @@ def running_notes(folder: Path) -> Iterator[tuple[Path, RunNote | StageNote]]:
     now = datetime.now(UTC)
     for path in sorted(folder.rglob("*.json")):
         note = RunNote.read(path) or StageNote.read(path)
-        if note is not None and note.alive(path, now):
+        if note is not None and note.is_running(path, now):
             yield path, note
 
 
@@ -284,16 +284,6 @@ def run_of_this_process() -> Path | None:
     """The note of the run that has started this process, when there is one."""
     path = os.environ.get(RUN)
     return Path(path) if path and Path(path).is_file() else None
-
-
-def note_of_run(run: Path) -> RunNote:
-    """The note of a run. Raises PhrasemtError when it cannot be read, as after an update of phrasemt meanwhile."""
-    note = RunNote.read(run)
-    if note is None:
-        what = "the note of this run cannot be read: it is damaged, or of another version of phrasemt"
-        next_step = "when the run has ended, run the study again, which writes a new one"
-        raise PhrasemtError(what, where=run, next_step=next_step)
-    return note
 
 
 def commit_of_code() -> str | None:

@@ -120,7 +120,7 @@ def _dry_run(study: Path, profile: str) -> tuple[Any, str]:
 
 
 def _reasons(job: Any, reason: Any, persistence: Any) -> Iterator[Reason]:
-    """Why a job runs. Snakemake looks no further once an earlier job runs; its own changes are shown all the same."""
+    """Why a job runs. Snakemake looks no further once an earlier job runs; its own changes are shown even so."""
     absent = [str(path) for path in job.output if not Path(path).is_file()]
     if absent:
         yield Reason(why=MISSING, what=absent[0]) if any(map(persistence.metadata, job.output)) else Reason(why=NEVER)

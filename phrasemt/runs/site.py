@@ -43,7 +43,7 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 
 
 def write_site() -> list[Path]:
-    """Write the complete profile, and before it the lines of the site as Slurm tells them, where there are none yet.
+    """Write the complete profile, and before it the lines of the site as Slurm reports them, if there are none yet.
 
     Returns the files that were written. Raises PhrasemtError when the lines cannot be read or Slurm does not answer.
     """
@@ -56,7 +56,7 @@ def write_site() -> list[Path]:
         lines = parse_yaml(SITE.read_text(encoding="utf-8")) or {}
         complete = merged(delivered, lines)
     except (ValueError, AttributeError) as error:
-        next_step = f"mend it, or remove it and call `phrasemt slurm`. {DELIVERED} shows the keys"
+        next_step = f"correct it, or remove it and call `phrasemt slurm`. {DELIVERED} shows the keys"
         raise PhrasemtError("not a mapping in YAML", where=SITE, found=str(error), next_step=next_step) from None
     write_text(COMPLETE, _HEAD.format(digest_file(DELIVERED)) + format_yaml(complete))
     return [*written, COMPLETE]

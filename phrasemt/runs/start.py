@@ -80,7 +80,7 @@ def open_study(workflow: Any, config: Mapping[str, Any]) -> Flow:
 
 
 def _open_module(workflow: Any, config: Mapping[str, Any]) -> Flow:
-    """The study of a module. Snakemake calls no hooks of modules, so nobody keeps a note of the run."""
+    """The study of a module. Snakemake calls no hooks of modules, so the run has no note."""
     where = f"config of module {workflow.modifier.namespace}"
     study = checked(study_of(dict(config), where), where)
     return _prepare(workflow, study, Path(f"{study.study}.yaml"))
@@ -104,7 +104,7 @@ def _prepare(workflow: Any, study: Study, path: Path) -> Flow:
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     # Slurm sends it to all processes of a job whose time is nearly up. It is meant for the stage, which then saves.
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    # A folder stands beside files that Snakemake moves: below the prefix of a module, or to the copies of a storage.
+    # A folder lies beside files that Snakemake moves: below the prefix of a module, or to the copies of a storage.
     return Flow(study, lambda folder: str(workflow.modifier.path_modifier.modify(folder)))
 
 
@@ -115,7 +115,7 @@ def begin(workflow: Any, log: list[str]) -> None:
     Ends it, with exit code 2, when Slurm jobs of another one that is dead still write here, and when GPUs are missing.
     """
     others = [process for process, name in processes_here() if name == "snakemake"]
-    if (jobs := jobs_here()) and not others:  # while another one lives, Snakemake's locks tell them apart
+    if (jobs := jobs_here()) and not others:  # while another one runs, Snakemake's locks tell them apart
         what = "Slurm jobs of a run that ended still write in this folder"
         next_step = "`phrasemt unlock --cancel`, then run again; or wait until they have ended"
         raise PhrasemtError(what, found=", ".join(jobs), next_step=next_step)
@@ -188,7 +188,7 @@ def gpus_of(job: Any) -> int:
 
 
 def name_of(job: Any) -> str:
-    """What tells a job from others of its rule: demo.en-de/max.1; nothing for the only job of a rule."""
+    """The name of a job among those of its rule: demo.en-de/max.1; empty for the only job of a rule."""
     return "/".join(Path(path).with_suffix("").as_posix() for path in job.log).partition(f"/{job.rule.name}/")[2]
 
 
@@ -221,7 +221,7 @@ def cancel_jobs_left(workflow: Any) -> None:
 
 
 class Journal:
-    """Keeps the note of a run: Snakemake's main process, which alone has hooks, says when it begins and ends.
+    """Writes the note of a run: Snakemake's main process, which alone has hooks, says when it begins and ends.
 
     opened: the journal of the last study that was opened in this process.
     """
@@ -274,7 +274,7 @@ def carry_sidecars(workflow: Any, flow: Flow) -> None:
     """Add sidecars to the outputs of all rules, and to the inputs that other rules make, if there is a storage.
 
     With `--default-storage-provider` a job receives copies of its inputs and hands on its outputs, and nothing else. On
-    a file system that all jobs share, sidecars stand beside their artefacts, and rules do not name them.
+    a file system that all jobs share, sidecars lie beside their artefacts, and rules do not name them.
     The report also reads the files behind the table, which name themselves there.
     """
     settings = workflow.storage_settings

@@ -24,7 +24,6 @@ from phrasemt.runs.notes import (
     RunNote,
     StageNote,
     TrainingReport,
-    note_of_run,
     notes_of_trainings,
     stage_note,
     training_note,
@@ -33,8 +32,8 @@ from phrasemt.stages import STAGES
 from phrasemt.workflow.paths import Paths
 
 JobState = Literal["done", "running", "waiting", "failed", "blocked"]
-GONE = "process disappeared: killed, or out of memory"
-# Of the jobs that run, and of those that have failed, so many are shown to people; of the latter so many with a log.
+DISAPPEARED = "process disappeared: killed, or out of memory"
+# How many running jobs, and how many failed ones, are shown, and how many of the latter with their logs.
 MOST_SHOWN, MOST_LOGS = 20, 5
 _LINES_OF_LOG = 5
 # Seconds: an end that is not before the present minute says nothing.
@@ -69,7 +68,7 @@ class JobStatus:
         """What is known of a job that runs or has failed."""
         assert self.note is not None
         if self.state == "failed":
-            return "error" if self.note.state == "failed" else GONE
+            return "error" if self.note.state == "failed" else DISAPPEARED
         time = f"for {clock(self.note.seconds(now))}"
         return f"{time}, {describe_training(self.training)}" if self.training else time
 
@@ -112,7 +111,7 @@ class Status:
 
     @property
     def end(self) -> str:
-        """When the run is expected to end; empty where nobody knows."""
+        """When the run is expected to end; empty when that is not known."""
         if not self.seconds_left:
             return ""
         if self.unknown and self.seconds_left < _SHORTEST_BOUND:
@@ -137,8 +136,12 @@ class Status:
 
 
 def status_of(path: Path, now: datetime) -> Status:
-    """The run whose note stands in this file. Raises PhrasemtError when the note cannot be read."""
-    run = note_of_run(path)
+    """The run whose note is in this file. Raises PhrasemtError when the note cannot be read."""
+    run = RunNote.read(path)
+    if run is None:
+        what = "the note of this run cannot be read: it is damaged, or of another version of phrasemt"
+        next_step = "when the run has ended, run the study again, which writes a new one"
+        raise PhrasemtError(what, where=path, next_step=next_step)
     found: list[JobStatus] = []
     for planned in run.jobs:
         job = _job_status(planned, path.name, now)
@@ -150,7 +153,7 @@ def status_of(path: Path, now: datetime) -> Status:
     seconds_left, unknown = _seconds_left(run, found, now)
     return Status(
         run=run,
-        state="killed" if run.state == "running" and not run.alive(path, now) else run.state,
+        state="killed" if run.state == "running" and not run.is_running(path, now) else run.state,
         jobs=found,
         now=now,
         seconds_left=seconds_left,
@@ -159,7 +162,7 @@ def status_of(path: Path, now: datetime) -> Status:
 
 
 def _job_status(job: PlannedJob, run: str, now: datetime) -> JobStatus:
-    """A job of the run whose note has this name, as the note of its stage tells."""
+    """A job of the run whose note has this name, as the note of its stage says."""
     path = stage_note(job.log or "")
     note = StageNote.read(path)
     if note is None or note.run != run or note.state == "stopped":  # a stage that was stopped comes back
@@ -172,7 +175,7 @@ def _job_status(job: PlannedJob, run: str, now: datetime) -> JobStatus:
         reports = [one.training for one in notes if one.run == run and one.training]
     return JobStatus(
         planned=job,
-        state="running" if note.alive(path, now) else "failed",
+        state="running" if note.is_running(path, now) else "failed",
         note=note,
         training=max(reports, key=lambda report: report.reported, default=None),
     )
@@ -204,11 +207,11 @@ def _seconds_left(run: RunNote, jobs: Sequence[JobStatus], now: datetime) -> tup
 
 
 def failures(status: Status) -> Iterator[str]:
-    """Yield what stands at the end of a run that failed: each failed job with its error and its log."""
+    """Yield the last lines of a run that failed: each failed job with its error and its log."""
     failed = status.of_state("failed")
     for job in failed[:MOST_SHOWN]:
         assert job.note is not None
-        yield f"failed: {job.title}: {job.note.error or GONE}\n  log: {job.planned.log}"
+        yield f"failed: {job.title}: {job.note.error or DISAPPEARED}\n  log: {job.planned.log}"
     if len(failed) > MOST_SHOWN:
         yield f"and {len(failed) - MOST_SHOWN:,} more failed"
     fix = "fix the cause; " if failed else ""
@@ -252,7 +255,9 @@ def _training_row(folder: Path, now: datetime) -> tuple[str, ...] | None:
     if note is None:
         state = "finished" if record else "unknown"
     else:
-        state = "disappeared" if note.state == "running" and not note.alive(training_note(path), now) else note.state
+        state = (
+            "disappeared" if note.state == "running" and not note.is_running(training_note(path), now) else note.state
+        )
     last = best = ""
     if evaluations:
         bleu = evaluations[-1].dev_bleu is not None

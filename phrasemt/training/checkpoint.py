@@ -178,7 +178,7 @@ class StateFolder:
         """The process that trains here, from its note; None before it has written the note."""
         path = training_note(self.metrics)
         note = StageNote.read(path)
-        if note is None or not note.alive(path, datetime.now(UTC)):
+        if note is None or not note.is_running(path, datetime.now(UTC)):
             return None
         job = f", job {note.queue_job} of Slurm" if note.queue_job else ""
         return f"process {note.pid} on {note.host}{job}, since {note.started:%Y-%m-%d %H:%M} UTC"

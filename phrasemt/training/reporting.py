@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from phrasemt.artefacts.training import Evaluation, EvaluationReport, Metrics, UpdateReport
 from phrasemt.runs.display import clock, memory
-from phrasemt.runs.notes import TrainingReport, keep_note, now, training_note
+from phrasemt.runs.notes import TrainingReport, now, open_note, training_note
 
 log = logging.getLogger("phrasemt.train_model")
 
@@ -68,7 +68,7 @@ class Reporter(ExitStack):
         )
 
     def __enter__(self) -> Self:
-        self._note = self.enter_context(keep_note("train_model", self._note_path))
+        self._note = self.enter_context(open_note("train_model", self._note_path))
         for output in (self._stream, self._board, self._bar):
             self.callback(output.close)
         self.callback(self._change_note)

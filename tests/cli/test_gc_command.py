@@ -114,7 +114,7 @@ def test_what_another_study_names_stays(capsys: pytest.CaptureFixture[str]) -> N
     capsys.readouterr()
     Path("studies/third.yaml").write_text("study: [")
     assert main(["gc", "study.yaml", "--yes"]) == 2
-    assert "studies/third.yaml: cannot be read, so nobody can tell which files it names" in capsys.readouterr().err
+    assert "studies/third.yaml: 1 mistake in the study" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("recorded", [True, False])
@@ -157,5 +157,5 @@ def test_nothing_is_removed_while_a_stage_runs(capsys: pytest.CaptureFixture[str
     StageNote(stage="train_model").write(note)  # of this process, which is alive
     before = files()
     assert main(["gc", "study.yaml", "--yes"]) == 2
-    assert "a run of this study is alive, so nothing is removed" in capsys.readouterr().err
+    assert "a run of this study is still going, so nothing is removed" in capsys.readouterr().err
     assert files() == before

@@ -15,7 +15,7 @@ from invented_runs import RUN, begun, gone, job, keep_silent
 
 from phrasemt.errors import PhrasemtError, StoppedError
 from phrasemt.runs import notes
-from phrasemt.runs.notes import RunNote, StageNote, heartbeat, keep_note, latest_run, new_run, stage_note, study_of
+from phrasemt.runs.notes import RunNote, StageNote, heartbeat, latest_run, new_run, open_note, stage_note, study_of
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def _here(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def _note(error: BaseException | None) -> StageNote:
     log = Path("logs/demo/make_table.log")
     log.parent.mkdir(parents=True, exist_ok=True)
-    with pytest.raises(type(error)) if error else contextlib.nullcontext(), keep_note("make_table", stage_note(log)):
+    with pytest.raises(type(error)) if error else contextlib.nullcontext(), open_note("make_table", stage_note(log)):
         begun = StageNote.read(stage_note(log))
         assert begun is not None
         assert (begun.state, begun.ended, begun.pid) == ("running", None, os.getpid())
@@ -77,17 +77,17 @@ def test_an_error_is_noted_and_goes_on(error: BaseException, state: str, text: s
 
 def test_a_note_that_cannot_be_written_ends_no_stage(tmp_path: Path) -> None:
     (tmp_path / "logs").write_text("a file where a folder should be")
-    with keep_note("make_table", Path("logs/make_table.json")):
+    with open_note("make_table", Path("logs/make_table.json")):
         pass
 
 
 def test_until_it_ends_well_again_its_last_outputs_are_those_of_the_cache() -> None:
     path = Path("logs/demo/make_table.json")
     path.parent.mkdir(parents=True)
-    with keep_note("make_table", path) as note:
+    with open_note("make_table", path) as note:
         note.change(from_cache=True)
     assert _note(PhrasemtError("no such file")).from_cache
-    with keep_note("make_table", path) as note:
+    with open_note("make_table", path) as note:
         begun = StageNote.read(path)
         assert begun is not None
         assert begun.from_cache
@@ -113,19 +113,19 @@ def _on_disk(note: StageNote, silent: timedelta = timedelta(0)) -> Path:
 def test_a_process_of_this_machine_is_asked() -> None:
     now = datetime.now(UTC)
     mine = StageNote(stage="translate_examples")
-    assert mine.alive(_on_disk(mine, timedelta(days=1)), now)
+    assert mine.is_running(_on_disk(mine, timedelta(days=1)), now)
     dead = mine.model_copy(update={"pid": gone()})
-    assert not dead.alive(_on_disk(dead), now)
+    assert not dead.is_running(_on_disk(dead), now)
     elder = mine.model_copy(update={"started": now - timedelta(days=300)})  # this process has its number now
-    assert not elder.alive(_on_disk(elder), now)
+    assert not elder.is_running(_on_disk(elder), now)
 
 
 def test_a_process_of_another_machine_lives_while_it_gives_signs() -> None:
     note, now = StageNote(stage="translate_examples", host="elsewhere", pid=1), datetime.now(UTC)
-    assert note.alive(_on_disk(note, timedelta(minutes=9)), now)
-    assert not note.alive(_on_disk(note, timedelta(minutes=11)), now)
-    assert not note.model_copy(update={"state": "finished"}).alive(_on_disk(note), now)
-    assert not note.alive(Path("missing.json"), now)
+    assert note.is_running(_on_disk(note, timedelta(minutes=9)), now)
+    assert not note.is_running(_on_disk(note, timedelta(minutes=11)), now)
+    assert not note.model_copy(update={"state": "finished"}).is_running(_on_disk(note), now)
+    assert not note.is_running(Path("missing.json"), now)
 
 
 def test_a_heart_beats_while_the_block_runs(monkeypatch: pytest.MonkeyPatch) -> None:
