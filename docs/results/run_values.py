@@ -3,7 +3,7 @@
 Runs have keys: STUDY/SYSTEM stands for all seeds of a system, STUDY/SYSTEM.SEED for one, and STUDY/DATASET/SYSTEM tells
 data sets apart. Tests of differences are those of `phrasemt compare_systems`, with 10,000 samples. The deviation
 between trainings is that of all systems of the study with several seeds. Marks are corrected for the systems that
-`COMPARED` lists together (Holm).
+docs/results/studies.yaml lists together (Holm).
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import functools
 import math
 import statistics
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter
-from runs import Run, TestSet, read_runs
+from runs import FOLDER, Run, TestSet, read_runs
 
 from phrasemt.artefacts.scores import GainByLength, MetricComparison
+from phrasemt.files.yaml import parse_yaml
 from phrasemt.models.cost import idle_parameters_of
 from phrasemt.scoring.gains import Gains, PairedTest, groups_up_to
 from phrasemt.scoring.significance import (
@@ -34,112 +36,19 @@ from phrasemt.study.architectures import Architecture, ModelSettings
 
 _METRICS = ("bleu_tok", "bleu_tok_compound_split", "bleu_detok", "chrf2", "ter")
 
-_DEMO = {"base": "Transformer", "pr": "phrases of n tokens", "parse": "phrases of the parser"}
-# The names of systems, by study. `demo-400` is the demo until 2026-11-27, of 400 larger updates.
-NAMES = {
-    "bible-en-de": {
-        "base": "Transformer",
-        "wide": "Transformer of 13.7 million parameters (`wide`)",
-        "network": "+Max+Attn+TA without phrases (`network`)",
-        "ngram": "+Max+Attn+TA, phrases of n tokens",
-        "ngrams-3": "phrasal attention 1-2-3",
-    },
-    "demo": _DEMO,
-    "demo-400": _DEMO,
-    "demo-code": {
-        "base": "Transformer",
-        "wide": "Transformer, feed-forward width 1,632 (`wide`)",
-        "pr": "+Max+Attn+TA",
-        "plain": "+Max+Attn+TA, hidden units as printed (`sigmoid: plain`)",
-        "code": "+Max+Attn+TA, the authors' program (`xu-code`)",
-    },
-    "demo-families": {
-        "ng-base": "Transformer (`ng-base`)",
-        "ng-wide": "Transformer, feed-forward width 1,468",
-        "ng-shaw": "relative positions (`ng-shaw`)",
-        "ng-2": "phrasal attention 1-2",
-        "ng-3": "phrasal attention 1-2-3",
-        "zh-dl4mt": "dl4mt",
-        "zh-dl4mt-2": "dl4mt, two decoder layers",
-        "zh-paper": "bi-scale, as printed (`zh-paper`)",
-        "zh-context": "bi-scale, words read the context of their chunk (`zh-context`)",
-        "zh-word": "bi-scale, attention at words (`zh-word`)",
-        "zh-code": "bi-scale as in the authors' program (`zh-code`)",
-    },
-    "demo-phrases": {
-        "base": "Transformer",
-        "wide": "Transformer, feed-forward width 1,440 (`wide`)",
-        "network": "+Max+Attn+TA without phrases (`network`)",
-        "code": "+Max+Attn+TA, the authors' equations, pre-norm",
-        "max": "+Max",
-        "pr": "+Max+Attn+TA",
-        "parse": "with phrases of the parser",
-        "random": "with phrases of random trees",
-        "right": "with phrases of right-branching trees",
-        "shuffled": "with the parser's phrases in random order",
-    },
-    "multi30k-chunks": {
-        "dl4mt": "dl4mt",
-        "biscale": "bi-scale, as printed (`zh-paper`)",
-        "biscale-code": "bi-scale as in the authors' program (`zh-code`)",
-    },
-    "multi30k-moses": {"untuned": "Moses, untuned", "tuned": "Moses, tuned"},
-    "multi30k-systems": {
-        "base": "Transformer",
-        "wide": "Transformer of 13.6 million parameters (`wide`)",
-        "relative": "relative positions",
-        "ngrams": "phrasal attention 1-2",
-        "ngrams-3": "phrasal attention 1-2-3",
-        "network": "+Max+Attn+TA without phrases (`network`)",
-        "max": "+Max",
-        "pr": "+Max+Attn+TA",
-        "parse": "with phrases of the parser",
-        "printed": "+Max+Attn+TA, hidden units as printed (`sigmoid: plain`)",
-        "pr-drawn-w3": "+Max+Attn+TA, W3 drawn (before X23)",
-        "pr-drawn-w3-fast": "W3 drawn, W1 and W3 at four times the rate",
-        "pr-dropout": "W3 drawn, `combine_dropout: 0.3`",
-        "pr-fast-w3": "+Max+Attn+TA, W1 and W3 at four times the rate",
-        "pr-no-phrases": "no phrases: result of Eq. (7) set to 0",
-    },
-    "multi30k-phrases": {
-        "random": "with phrases of random trees",
-        "right": "with phrases of right-branching trees",
-        "shuffled": "with the parser's phrases in random order",
-    },
-    "tatoeba-lm": {"plain": "Transformer", "relative": "relative positions", "phrasal": "phrasal attention 1-2"},
-}
+STUDIES: dict[str, dict[str, Any]] = parse_yaml((FOLDER / "studies.yaml").read_text())
 
 
 def keys_of(study: str, systems: str) -> list[str]:
     return [f"{study}/{system}" for system in systems.split()]
 
 
-def _family(study: str, compared: dict[str, str]) -> dict[str, str]:
-    """Systems with their baselines, given the systems by baseline."""
-    return {key: baseline for baseline, systems in compared.items() for key in keys_of(study, systems)}
-
-
 # The systems that are tested together, each with its baseline.
 COMPARED = [
-    _family("bible-en-de", {"bible-en-de/base": "wide network ngram ngrams-3"}),
-    _family("demo", {"demo/base": "pr parse"}),
-    _family("demo-400", {"demo-400/base": "pr parse"}),
-    _family("demo-code", {"demo-code/base": "wide pr plain code"}),
-    _family(
-        "demo-families",
-        {
-            "demo-families/ng-base": "ng-wide ng-shaw ng-2 ng-3",
-            "demo-families/zh-dl4mt": "zh-dl4mt-2 zh-paper zh-context zh-word zh-code",
-        },
-    ),
-    _family("demo-phrases", {"demo-phrases/base": "wide network code max pr parse random right shuffled"}),
-    _family("multi30k-chunks", {"multi30k-chunks/dl4mt": "biscale biscale-code"}),
-    _family("multi30k-systems", {"multi30k-systems/base": "wide relative ngrams ngrams-3 network max pr parse"}),
-    _family("multi30k-phrases", {"multi30k-systems/base": "random right shuffled"}),
+    {key: baseline for baseline, systems in one["compared"].items() for key in keys_of(study, systems)}
+    for study, one in STUDIES.items()
+    if "compared" in one
 ]
-
-# Studies whose trainings also tell how much those of another study differ: the same but for the phrases.
-_REPEATED_IN = {"multi30k-phrases": "multi30k-systems"}
 _UNSEEDED = ("multi30k-moses/captions/untuned", "multi30k-moses/captions-into-english/untuned")
 _GONE = {"ntok_round", "parse_unit", "w_boundary", "w_label"}  # keys of earlier versions, without parameters
 _MODEL: TypeAdapter[Architecture] = TypeAdapter(ModelSettings)
@@ -199,7 +108,7 @@ def _variations(study: str, dataset: str) -> dict[str, SeedVariation]:
 
 def _repeated(study: str, dataset: str) -> list[str]:
     """The systems that tell how much the trainings of a study differ: those with several seeds."""
-    study = _REPEATED_IN.get(study, study)
+    study = STUDIES[study].get("repeated_in", study)
     found = [run.system for run in _of_study(study) if run.dataset == dataset and run.test_sets]
     return [f"{study}/{dataset}/{system}" for system in sorted(set(found)) if found.count(system) > 1]
 
@@ -248,7 +157,7 @@ def name(key: str) -> str:
     """The name of a system, with its seed where the key has one."""
     study, *_, system = key.split("/")
     system, _, seed = system.partition(".")
-    return NAMES[study][system] + (f", seed {seed}" if seed else "")
+    return str(STUDIES[study]["names"][system]) + (f", seed {seed}" if seed else "")
 
 
 def mean(values: Sequence[float], decimals: int = 2) -> str:

@@ -14,10 +14,10 @@ import functools
 import re
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from run_values import (
-    NAMES,
+    STUDIES,
     VALUES,
     by_length,
     by_seed,
@@ -86,20 +86,23 @@ def _parameters(key: str) -> str:
     return f"{parameters:,}" + (f" ({parameters - idle:,})" if idle else "")
 
 
-PARAMETERS: Column = "parameters (in use, if fewer)", _parameters
-BLEU: Column = "BLEU tok", by_seed
-DIFFERENCE: Column = "Δ, 95 % interval, p", _difference
-POWER: Column = "would show, trainings needed", _power
-SPLIT: Column = "BLEU split", _mean_of("bleu_tok_compound_split")
-DETOKENISED: Column = "BLEU detok", _mean_of("bleu_detok")
-CHRF: Column = "chrF2", _mean_of("chrf2")
-TER: Column = "TER", _mean_of("ter")
-CONTRASTS: Column = "right contrastive pairs", lambda key: f"{right(key)} %"
+_POWER = "would show, trainings needed"
+COLUMNS: dict[str, Column] = {
+    "parameters": ("parameters (in use, if fewer)", _parameters),
+    "bleu": ("BLEU tok", by_seed),
+    "difference": ("Δ, 95 % interval, p", _difference),
+    "power": (_POWER, _power),
+    "split": ("BLEU split", _mean_of("bleu_tok_compound_split")),
+    "detokenised": ("BLEU detok", _mean_of("bleu_detok")),
+    "chrf": ("chrF2", _mean_of("chrf2")),
+    "ter": ("TER", _mean_of("ter")),
+    "contrasts": ("right contrastive pairs", lambda key: f"{right(key)} %"),
+}
 
 
 def of_differences(pairs: Iterable[tuple[str, str]]) -> Table:
     """Differences of systems to others: (system, other)."""
-    table = [["system", "to", "Δ BLEU tok, 95 % interval, p", POWER[0], "Δ chrF2, p", "Δ TER, p"]]
+    table = [["system", "to", "Δ BLEU tok, 95 % interval, p", _POWER, "Δ chrF2, p", "Δ TER, p"]]
     for system, other in pairs:
         bleu = (
             f"{gain(system, 'bleu_tok', other)}, {interval(system, 'bleu_tok', other)}, {p(system, 'bleu_tok', other)}"
@@ -219,7 +222,7 @@ def of_moses(dataset: str, first: str, neural: str, columns: Sequence[Column]) -
         return ", ".join(values) if key.startswith(tuned) else ""
 
     keys = [neural, untuned, *(f"{tuned}.{seed}" for seed in (1, 2, 3)), tuned]
-    return of_systems(first, keys, [BLEU, ("Δ to untuned, 95 % interval, p", difference), *columns])
+    return of_systems(first, keys, [COLUMNS["bleu"], ("Δ to untuned, 95 % interval, p", difference), *columns])
 
 
 # The tables and figures
@@ -240,70 +243,69 @@ _LENGTHS = [
     ("multi30k-systems/pr", "multi30k-systems/network"),
 ]
 _UPDATES = (900, 1200, 1500, 2100, 2700, 3300, 3900, 4500, 5100, 5400)
-_BIBLE = keys_of("bible-en-de", "base wide network ngram ngrams-3")
-_DEMO_CODE = keys_of("demo-code", "base wide pr plain code")
-_CHUNKS = keys_of("multi30k-chunks", "dl4mt biscale biscale-code")
-_DEMO_PHRASES = keys_of("demo-phrases", "base wide network code max pr parse random right shuffled")
-_DEMO_FAMILIES = [f"demo-families/{system}" for system in NAMES["demo-families"]]
-_LANGUAGE_MODELS = keys_of("tatoeba-lm", "plain relative phrasal")
+
+
+def _systems(study: str) -> list[str]:
+    return keys_of(study, " ".join(STUDIES[study]["names"]))
+
+
+def _columns(names: str) -> list[Column]:
+    return [COLUMNS[name] for name in names.split()]
 
 
 def _pairs(text: str, *studies: str) -> list[tuple[str, str]]:
     """Pairs from lines `system: others`. The first of the studies that has a system gives its key."""
 
     def key(name: str) -> str:
-        return next(f"{study}/{name}" for study in studies if name.partition(".")[0] in NAMES[study])
+        return next(f"{study}/{name}" for study in studies if name.partition(".")[0] in STUDIES[study]["names"])
 
     lines = (line.split(":") for line in text.split("\n") if line.strip())
     return [(key(system.strip()), key(other)) for system, others in lines for other in others.split()]
 
 
-_DIFFERENCES = {
-    "multi30k": """
-        max: base.1
-        pr.1: base.1 printed pr-drawn-w3 max network wide
-        printed: base.1
-        pr-drawn-w3: base.1
-        network: base.1 max
-        wide: base.1
-        pr: network wide
-        parse: pr pr.1 network wide random right shuffled
-        random: pr network right shuffled
-        right: pr network shuffled
-        shuffled: pr network
-        relative: wide
-        ngrams.1: base.1 wide
-        ngrams: wide relative
-        ngrams-3: wide ngrams relative
-    """,
-    "demo-phrases": """
-        max: network
-        pr: network max wide
-        parse: network pr wide
-        parse.1: random right shuffled
-        random: network.1 pr.1
-        right: network.1
-        shuffled: network.1
-        code: pr
-    """,
-    "demo-families": """
-        ng-shaw: ng-wide
-        ng-2: ng-wide ng-shaw
-        ng-3: ng-wide ng-shaw ng-2
-        zh-context: zh-paper zh-dl4mt-2
-        zh-word: zh-paper
-        zh-code: zh-context zh-word zh-dl4mt-2
-    """,
-    "multi30k-chunks": "biscale-code: biscale",
-}
+_DIFFERENCES = """
+    max: base.1
+    pr.1: base.1 printed pr-drawn-w3 max network wide
+    printed: base.1
+    pr-drawn-w3: base.1
+    network: base.1 max
+    wide: base.1
+    pr: network wide
+    parse: pr pr.1 network wide random right shuffled
+    random: pr network right shuffled
+    right: pr network shuffled
+    shuffled: pr network
+    relative: wide
+    ngrams.1: base.1 wide
+    ngrams: wide relative
+    ngrams-3: wide ngrams relative
+"""
+
+
+def _tables_of(study: str) -> Iterator[tuple[str, Callable[[], Table]]]:
+    """The tables that docs/results/studies.yaml asks for."""
+    one, keys = STUDIES[study], _systems(study)
+    yield "scores", lambda: of_systems(one["test_set"], keys, _columns(one["columns"]))
+    if "differences" in one:
+        yield "differences", lambda: of_differences(_pairs(one["differences"], study))
+    if "evaluations" in one:
+        first, last, step = one["evaluations"]
+        yield "evaluations", lambda: of_evaluations(keys, range(first, last + 1, step))
+    if "ablations" in one:
+        yield "ablations", lambda: of_ablations(keys_of(study, one["ablations"]))
+
 
 TABLES: dict[str, Callable[[], Table]] = {
+    **{
+        f"{one['table']}/{name}": make
+        for study, one in STUDIES.items()
+        if "table" in one
+        for name, make in _tables_of(study)
+    },
     "multi30k/scores": lambda: of_systems(
-        "`test_2016_flickr`", _MULTI30K, [PARAMETERS, BLEU, DIFFERENCE, POWER, SPLIT, DETOKENISED, CHRF, TER]
+        "`test_2016_flickr`", _MULTI30K, _columns("parameters bleu difference power split detokenised chrf ter")
     ),
-    "multi30k/differences": lambda: of_differences(
-        _pairs(_DIFFERENCES["multi30k"], "multi30k-systems", "multi30k-phrases")
-    ),
+    "multi30k/differences": lambda: of_differences(_pairs(_DIFFERENCES, "multi30k-systems", "multi30k-phrases")),
     "multi30k/evaluations": lambda: of_evaluations(_MULTI30K, _UPDATES),
     "multi30k/ablations": lambda: of_ablations([*_XU, "multi30k-systems/printed"]),
     "multi30k/without-phrases": lambda: of_measurement(
@@ -317,71 +319,39 @@ TABLES: dict[str, Callable[[], Table]] = {
         keys_of("multi30k-systems", "base.1 pr-drawn-w3 pr-dropout pr-drawn-w3-fast pr-no-phrases pr.1 pr-fast-w3"),
         range(300, 3001, 300),
     ),
-    "multi30k-chunks/scores": lambda: of_systems(
-        "`test_2016_flickr`", _CHUNKS, [PARAMETERS, BLEU, DIFFERENCE, POWER, CHRF, TER]
-    ),
-    "multi30k-chunks/differences": lambda: of_differences(_pairs(_DIFFERENCES["multi30k-chunks"], "multi30k-chunks")),
-    "multi30k-chunks/evaluations": lambda: of_evaluations(_CHUNKS, range(300, 3601, 300)),
-    "multi30k-chunks/decisions": lambda: of_chunks(_CHUNKS[1:]),
-    "bible/scores": lambda: of_systems(
-        "`bible`, 2,050 verses", _BIBLE, [PARAMETERS, BLEU, DIFFERENCE, DETOKENISED, CHRF, TER]
-    ),
-    "bible/evaluations": lambda: of_evaluations(_BIBLE, range(300, 1501, 300)),
+    "multi30k/lengths": lambda: of_lengths(_LENGTHS),
+    "multi30k-chunks/decisions": lambda: of_chunks(_systems("multi30k-chunks")[1:]),
     "multi30k-moses/into-german": lambda: of_moses(
-        "captions", "English-German, `test_2016_flickr`", "multi30k-systems/base", [SPLIT, DETOKENISED, CHRF, TER]
+        "captions",
+        "English-German, `test_2016_flickr`",
+        "multi30k-systems/base",
+        _columns("split detokenised chrf ter"),
     ),
     "multi30k-moses/into-english": lambda: of_moses(
-        "captions-into-english", "German-English, `test_2016_flickr`", "multi30k-chunks/dl4mt", [DETOKENISED, CHRF, TER]
+        "captions-into-english",
+        "German-English, `test_2016_flickr`",
+        "multi30k-chunks/dl4mt",
+        _columns("detokenised chrf ter"),
     ),
-    "multi30k/lengths": lambda: of_lengths(_LENGTHS),
-    "demo/scores": lambda: of_systems(
-        "test, 500 sentences", keys_of("demo", "base pr parse"), [BLEU, DIFFERENCE, POWER, CHRF, TER, CONTRASTS]
-    ),
-    "demo/ablations": lambda: of_ablations(keys_of("demo", "pr parse")),
-    "demo-400/scores": lambda: of_systems(
-        "test, 1,000 sentences", keys_of("demo-400", "base pr parse"), [BLEU, DIFFERENCE, POWER, CHRF, TER, CONTRASTS]
-    ),
-    "demo-400/ablations": lambda: of_ablations(keys_of("demo-400", "pr parse")),
-    "demo-code/scores": lambda: of_systems(
-        "test, 1,000 sentences", _DEMO_CODE, [PARAMETERS, BLEU, DIFFERENCE, CHRF, TER, CONTRASTS]
-    ),
-    "demo-code/differences": lambda: of_differences(
-        _pairs("code: wide pr plain\npr: wide\nplain: wide pr", "demo-code")
-    ),
-    "demo-code/evaluations": lambda: of_evaluations(_DEMO_CODE, range(400, 3201, 400)),
-    "demo-code/ablations": lambda: of_ablations(_DEMO_CODE[2:]),
-    "demo-phrases/scores": lambda: of_systems(
-        "test, 1,000 sentences", _DEMO_PHRASES, [PARAMETERS, BLEU, DIFFERENCE, POWER, CHRF, TER, CONTRASTS]
-    ),
-    "demo-phrases/differences": lambda: of_differences(_pairs(_DIFFERENCES["demo-phrases"], "demo-phrases")),
-    "demo-phrases/evaluations": lambda: of_evaluations(_DEMO_PHRASES, range(200, 1601, 200)),
-    "demo-phrases/ablations": lambda: of_ablations(keys_of("demo-phrases", "max pr parse random right shuffled code")),
-    "demo-families/scores": lambda: of_systems(
-        "test, 1,000 sentences", _DEMO_FAMILIES, [PARAMETERS, BLEU, DIFFERENCE, POWER, CHRF, TER, CONTRASTS]
-    ),
-    "demo-families/differences": lambda: of_differences(_pairs(_DIFFERENCES["demo-families"], "demo-families")),
-    "demo-families/evaluations": lambda: of_evaluations(_DEMO_FAMILIES, range(200, 1601, 200)),
     "demo-families/ngram-attention": lambda: of_ngram_attention(keys_of("demo-families", "ng-2 ng-3")),
     "tatoeba-lm/scores": lambda: of_systems(
         "test",
-        _LANGUAGE_MODELS,
+        _systems("tatoeba-lm"),
         [
-            PARAMETERS,
+            COLUMNS["parameters"],
             ("perplexity per token", lambda key: f"{perplexity_of(key, 'tokens'):.2f}"),
             ("per word", perplexity),
             ("to the Transformer", to_transformer),
         ],
     ),
-    "tatoeba-lm/evaluations": lambda: of_evaluations(_LANGUAGE_MODELS, range(200, 1601, 200), "dev perplexity"),
+    "tatoeba-lm/evaluations": lambda: of_evaluations(_systems("tatoeba-lm"), range(200, 1601, 200), "dev perplexity"),
 }
 
 # What `docs/results/<name>.svg` shows: evaluations on dev.
 FIGURES = {
     "multi30k": ("dev_bleu", _MULTI30K),
-    "multi30k-chunks": ("dev_bleu", _CHUNKS),
-    "demo-phrases": ("dev_bleu", _DEMO_PHRASES),
-    "demo-families": ("dev_bleu", _DEMO_FAMILIES),
-    "tatoeba-lm": ("dev_perplexity", _LANGUAGE_MODELS),
+    **{study: ("dev_bleu", _systems(study)) for study in ("multi30k-chunks", "demo-phrases", "demo-families")},
+    "tatoeba-lm": ("dev_perplexity", _systems("tatoeba-lm")),
 }
 
 

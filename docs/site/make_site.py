@@ -1,7 +1,7 @@
 """Builds the documents as a site: `make site` writes build/site/html/.
 
 The documents keep their places in the repository, so their links lead to the same pages here and there. The builder
-adds the generated reference and the reports of kept trainings, and links each document that a page names between
+adds the generated reference and the reports of published trainings, and links each document that a page names between
 backticks. Zensical builds the pages, and refuses a link that leads nowhere. Nothing of it needs a network.
 """
 

@@ -17,11 +17,9 @@ import torch
 import yaml
 
 from phrasemt.artefacts import kinds
-from phrasemt.artefacts.training import Evaluation, UpdateReport
 from phrasemt.cli import main
 from phrasemt.commands import COMMANDS
 from phrasemt.models.interface import build_model
-from phrasemt.nn.diagnostics import Measurement
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage, StageFile
 from phrasemt.study.presets import PRESETS
@@ -133,9 +131,9 @@ def _sections(value: Content, place: str) -> Iterator[tuple[str, str]]:
 
 def presets() -> Iterator[str]:
     """The systems of the papers that a study calls by name."""
-    yield "# Presets"
-    yield ""
-    yield """The systems of the papers, by name, from `phrasemt/study/presets.py`. `preset: NAME` in a system of a
+    yield """# Presets
+
+The systems of the papers, by name, from `phrasemt/study/presets.py`. `preset: NAME` in a system of a
 study stands for these values; values of the study replace them, and keys that are not here have the defaults of the
 [study](study.md). Parameters are counted with 32,000 symbols on each side, special symbols included;
 `docs/parameters.md` compares with the counts that the papers print."""
@@ -196,11 +194,11 @@ def _help(command: str) -> str:
 
 def stages() -> Iterator[str]:
     """The stages with the files that they read and write."""
-    yield "# Stages"
-    yield ""
-    yield """Written from the functions of the stages and the classes of `phrasemt/artefacts/`. Paths of outputs are
+    yield """# Stages
+
+Written from the functions of the stages and the classes of `phrasemt/artefacts/`. Paths of outputs are
 below `results/<study>/<dataset>.<source>-<target>/`, unless they begin with `resources/` or `results/`. A star marks a
-list of files, which may be empty. `UserFile` is a file of the user, which stands in place of the other kind."""
+list of files, which may be empty. `UserFile` is a file of yours in place of the other kind."""
     yield ""
     yield "| stage | what it does | reads | writes |"
     yield "|---|---|---|---|"
@@ -211,9 +209,9 @@ list of files, which may be empty. `UserFile` is a file of the user, which stand
 
 def artefacts() -> Iterator[str]:
     """The kinds of files."""
-    yield "# Artefacts"
-    yield ""
-    yield """The kinds of files that stages read and write. Beside each artefact lies a sidecar `*.meta.json` with its
+    yield """# Artefacts
+
+The kinds of files that stages read and write. Beside each artefact lies a sidecar `*.meta.json` with its
 inputs, settings, code and versions of libraries."""
     yield ""
     yield "| kind | path | content |"
@@ -233,58 +231,10 @@ def _place(file: StageFile) -> str:
     return place.replace("{", "<").replace("}", ">")
 
 
-# Measurements
-
-
-def measurements() -> Iterator[str]:
-    """What a training reports."""
-    yield "# Measurements"
-    yield ""
-    yield """What a training writes into `metrics.jsonl` and TensorBoard, from the declarations of the reports and of
-the measurements. `docs/measurements.md` says how to read them."""
-    for heading, kind in (("Every 20 updates", UpdateReport), ("At every evaluation on dev", Evaluation)):
-        yield ""
-        yield f"## {heading}"
-        yield ""
-        yield _cell(inspect.getdoc(kind) or "")
-        yield ""
-        yield "| name | type |"
-        yield "|---|---|"
-        for name, field in kind.model_fields.items():
-            yield f"| `{name}` | {_cell(getattr(field.annotation, '__name__', str(field.annotation)))} |"
-    yield ""
-    yield "## Diagnostics of families"
-    yield ""
-    yield "| measurement | names, with `dev_` in front, and their meaning |"
-    yield "|---|---|"
-    for one in Measurement.__subclasses__():
-        yield f"| `{one.__name__}` | {_cell(inspect.getdoc(one) or '')} |"
-
-
-# Corpora
-
-
-def registered_corpora() -> Iterator[str]:
-    """The corpora that a study can name."""
-    yield "# Corpora"
-    yield ""
-    yield """The registry, `phrasemt/registry/corpora.yaml`. `phrasemt corpora ID` shows the files, the licence and the
-citation of one."""
-    yield ""
-    yield "```text"
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        main(["corpora"])
-    yield printed.getvalue().rstrip()
-    yield "```"
-
-
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "study": study,
     "presets": presets,
     "commands": commands,
     "stages": stages,
     "artefacts": artefacts,
-    "measurements": measurements,
-    "corpora": registered_corpora,
 }

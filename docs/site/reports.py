@@ -1,9 +1,8 @@
-"""The reports of the site: pages of studies from their kept trainings, docs/results/<study>.json.xz.
+"""The reports of the site: pages of studies from their published trainings, docs/results/<study>.json.xz.
 
-A file keeps translations and statistics of scores, but no weights, parses, attention or losses. So a page has findings,
-the explorer, results and scorecard. The generator of the
-demo's corpus gives sources and references; their checksums must be those of the kept scores. Texts of other corpora are
-not in the repository, so their studies have no page.
+A file has translations and statistics of scores, but no weights, parses, attention or losses. So a page has findings,
+the explorer, results and scorecard. The generator of the demo's corpus gives sources and references; their checksums
+must be those of the published scores. Texts of other corpora are not in the repository, so their studies have no page.
 """
 
 from __future__ import annotations
@@ -16,22 +15,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from democorpus.pairs import DemoPair, demo_pairs
-from phrasemt.artefacts.corpus import ComparedSplits
 from phrasemt.artefacts.scores import Comparison, SystemScores
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.training import AverageScores
 from phrasemt.artefacts.translations import ChunkAccuracies, ContrastAccuracy, ContrastDecisions
-from phrasemt.corpus.compare_splits import compare_splits
 from phrasemt.errors import check_equal
 from phrasemt.files.digests import digest_bytes
-from phrasemt.files.lines import write_lines
 from phrasemt.files.yaml import parse_yaml
+from phrasemt.report.blocks import average_blocks, chunk_blocks
 from phrasemt.report.page import fill, write_page
+from phrasemt.report.score_blocks import contrast_blocks, score_blocks
 from phrasemt.report.sections.results import findings_section, results_section, scorecard_section
 from phrasemt.report.sections.sentences import TestSetContent, sentence_bleu, sentences_section
-from phrasemt.report.tables import make_table
+from phrasemt.report.tables import table_of
 from phrasemt.scoring.significance import compare_systems
-from phrasemt.stages.corpus import CompareSplits
 from phrasemt.stages.report import MakeTable
 from phrasemt.stages.scoring import CompareSystems
 from phrasemt.study.schema import Study
@@ -42,7 +39,7 @@ sys.path.append(str(_REPOSITORY / "docs" / "results"))
 
 from runs import Run, read_runs  # noqa: E402 - a folder of scripts
 
-# The kept studies of the generated corpus, with their files.
+# The published studies of the generated corpus, with their files.
 STUDIES = {
     "demo": "config.yaml",
     "demo-phrases": "studies/demo-phrases.yaml",
@@ -56,9 +53,9 @@ def index() -> Iterator[str]:
     yield "# Reports"
     yield """
 Open a report to see what each system did with each sentence; nothing has to run for that. Each page is made from the
-kept trainings of a study (`docs/results.md`): findings, the explorer, results with tests, scorecard.
-Parses, phrases and attention are in the report of a run of your own (`docs/tutorials/demo.md`), because the kept files
-have no weights. The studies of Multi30k and Tatoeba have no page here: their texts are not ours to pass on.
+published trainings of a study (`docs/results.md`): findings, the explorer, results with tests, scorecard.
+Parses, phrases and attention are in the report of a run of your own (`docs/tutorials/demo.md`), because the published
+files have no weights. The studies of Multi30k and Tatoeba have no page here: their texts are not ours to pass on.
 
 | study | report |
 |---|---|"""
@@ -69,32 +66,32 @@ have no weights. The studies of Multi30k and Tatoeba have no page here: their te
 def write_reports(folder: Path) -> None:
     """Write the page of each study into the folder."""
     for name, file in STUDIES.items():
-        kept = [run for run in read_runs(name) if run.dataset == _DATASET]
-        study = _of_runs(_REPOSITORY / file, kept)
-        kept = [run for run in kept if run.system in study.systems]
+        published = [run for run in read_runs(name) if run.dataset == _DATASET]
+        study = _of_runs(_REPOSITORY / file, published)
+        published = [run for run in published if run.system in study.systems]
         with tempfile.TemporaryDirectory() as workplace, contextlib.chdir(workplace):
-            page = _page(study, kept)
+            page = _page(study, published)
         (folder / f"{name}.html").write_text(page)
 
 
-def _of_runs(path: Path, kept: Sequence[Run]) -> Study:
-    """The study with the systems and the seeds that were kept."""
+def _of_runs(path: Path, published: Sequence[Run]) -> Study:
+    """The study with the systems and the seeds that are published."""
     raw = parse_yaml(path.read_text())
     seeds: dict[str, list[int]] = {}
-    for run in kept:
+    for run in published:
         seeds.setdefault(run.system, []).append(run.seed)
     raw["systems"] = {
         name: system | {"seeds": sorted(seeds[name])} for name, system in raw["systems"].items() if name in seeds
     }
-    raw["seeds"] = sorted({run.seed for run in kept if run.system in raw["systems"]})
+    raw["seeds"] = sorted({run.seed for run in published if run.system in raw["systems"]})
     return Study.model_validate(raw)
 
 
-def _page(study: Study, kept: Sequence[Run]) -> str:
+def _page(study: Study, published: Sequence[Run]) -> str:
     """The page of a study. Writes the files of its table into the working folder."""
-    table = _table(study, kept)
+    table = _table(study, published)
     titles = study.titles
-    content = _content(study, [run for run in kept if run.seed == study.seeds[0]])
+    content = _content(study, [run for run in published if run.seed == study.seeds[0]])
     sections = [
         findings_section(table),
         sentences_section(table, {(_DATASET, _TEST_SET): content}),
@@ -105,11 +102,11 @@ def _page(study: Study, kept: Sequence[Run]) -> str:
     return write_page(table.title, introduction, [section for section in sections if section is not None])
 
 
-def _table(study: Study, kept: Sequence[Run]) -> Table:
-    """Test and tabulate the kept scores."""
+def _table(study: Study, published: Sequence[Run]) -> Table:
+    """Test and tabulate the published scores."""
     scores: dict[str, list[Path]] = {}
     contrasts, averages, chunks, comparisons = [], [], [], []
-    for run in kept:
+    for run in published:
         about = {"dataset": run.dataset, "system": run.system, "seed": run.seed}
         at = {"study": study.study, "source": "en", "target": "de", **about}
         part = run.test_sets[_TEST_SET]
@@ -118,7 +115,7 @@ def _table(study: Study, kept: Sequence[Run]) -> Table:
         scores.setdefault(run.system, []).append(path)
         if part.contrasts:
             contrasts.append(_new(ContrastAccuracy.pattern.at(**at, split=_TEST_SET)))
-            nothing = ContrastDecisions(kinds=[], distances=[], right=[])  # the kept files have only their counts
+            nothing = ContrastDecisions(kinds=[], distances=[], right=[])  # the files have only their counts
             ContrastAccuracy(**about, contrast_set=_TEST_SET, kinds=part.contrasts, decisions=nothing).write(
                 contrasts[-1]
             )
@@ -142,55 +139,15 @@ def _table(study: Study, kept: Sequence[Run]) -> Table:
             repeated_metrics=[],
             comparison=comparisons[-1],
         )
-    written = [Path(f"table.{suffix}") for suffix in ("json", "md", "tex", "csv")]
-    table, markdown, latex, csv = written
-    make_table(
-        settings=MakeTable.from_study(study, {}),
-        cores=1,
-        scores=[path for paths in scores.values() for path in paths],
-        metrics=[],
-        comparisons=comparisons,
-        perplexities=[],
-        chunks=chunks,
-        contrasts=contrasts,
-        averages=averages,
-        splits=[_shared_sentences(study)],
-        table=table,
-        markdown=markdown,
-        latex=latex,
-        csv=csv,
-    )
-    return Table.read(table)
-
-
-def _shared_sentences(study: Study) -> Path:
-    """Count what the generated splits share."""
-    generator = study.datasets[_DATASET].generator
-    assert generator is not None
-    texts: dict[str, tuple[Path, Path]] = {}
-    for split, size in (("train", generator.train), ("dev", generator.dev), ("test", generator.test)):
-        pairs = _pairs(split, size, generator.seed)
-        texts[split] = Path(f"{split}.en"), Path(f"{split}.de")
-        for path, lines in zip(
-            texts[split], zip(*((pair.source, pair.target) for pair in pairs), strict=True), strict=True
-        ):
-            write_lines(path, lines)
-    wildcards = {"study": study.study, "dataset": _DATASET, "source": "en", "target": "de"}
-    sources, targets = ([texts[split][side] for split in ("dev", "test")] for side in (0, 1))
-    path = _new(ComparedSplits.pattern.at(**wildcards))
-    compare_splits(
-        settings=CompareSplits.from_study(study, wildcards),
-        cores=1,
-        train_source=texts["train"][0],
-        train_target=texts["train"][1],
-        sources=sources,
-        targets=targets,
-        references=[],
-        source_subwords=sources,  # for counts of lines that are too long, of which the generator makes none
-        target_subwords=targets,
-        counts=path,
-    )
-    return path
+    settings = MakeTable.from_study(study, {})
+    files = [path for paths in scores.values() for path in paths]
+    blocks = [
+        *score_blocks(settings, files, [], comparisons),
+        *chunk_blocks(settings, chunks),
+        *contrast_blocks(settings, contrasts),
+        *average_blocks(settings, averages),
+    ]
+    return table_of(settings, blocks)
 
 
 @functools.cache
@@ -204,7 +161,7 @@ def _new(path: str) -> Path:
     return Path(path)
 
 
-def _content(study: Study, kept: Sequence[Run]) -> TestSetContent:
+def _content(study: Study, published: Sequence[Run]) -> TestSetContent:
     """The sentences with the outputs of one seed. Raises MismatchError when they are not those that were scored."""
     dataset = study.datasets[_DATASET]
     assert dataset.generator is not None
@@ -213,9 +170,9 @@ def _content(study: Study, kept: Sequence[Run]) -> TestSetContent:
     reference = [target(pair.target) for pair in pairs]
     content = TestSetContent([source(pair.source) for pair in pairs], reference)
     found = digest_bytes("".join(f"{line}\n" for line in reference).encode())
-    for run in kept:
+    for run in published:
         part = run.test_sets[_TEST_SET]
-        what = "the generated test set is not the one of the kept scores"
+        what = "the generated test set is not the one of the published scores"
         next_step = "name the seed and the size of the generator with which the study ran"
         check_equal(part.references["tokens"], [found], what, where=f"{study.study}, {run.system}", next_step=next_step)
         content.outputs[run.system] = list(map(target, part.translations))

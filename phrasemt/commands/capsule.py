@@ -50,16 +50,16 @@ def _check(capsule: Path) -> None:
     logging.getLogger("phrasemt").setLevel(logging.WARNING)
     different = numbers = 0
     with opened_capsule(capsule) as (folder, manifest):
-        findings, versions = check_capsule(folder, manifest)
-        for finding in findings:
-            different += bool(finding.differences)
-            numbers += finding.numbers
-            if not finding.differences:
-                print(f"{finding.path}: {_MEANING[finding.how].format(finding.numbers)}")
-            for difference in finding.differences[:_MOST_NAMED]:
-                print(f"{finding.path}: {finding.how}: {difference}")
-            if (more := len(finding.differences) - _MOST_NAMED) > 0:
-                print(f"{finding.path}: and {more:,} more differences")
+        checked, versions = check_capsule(folder, manifest)
+        for file in checked:
+            different += bool(file.differences)
+            numbers += file.numbers
+            if not file.differences:
+                print(f"{file.path}: {_MEANING[file.how].format(file.numbers)}")
+            for difference in file.differences[:_MOST_NAMED]:
+                print(f"{file.path}: {file.how}: {difference}")
+            if (more := len(file.differences) - _MOST_NAMED) > 0:
+                print(f"{file.path}: and {more:,} more differences")
         _print_left_out(manifest)
         if versions:
             print(f"other versions than those of the capsule: {'; '.join(versions)}")

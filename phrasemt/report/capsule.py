@@ -214,8 +214,8 @@ def _damaged(where: object, found: str, *, expected: str | None = None) -> Damag
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What became of a file of a capsule. numbers: how many were compared. differences: where, recorded, found."""
+class CheckedFile:
+    """A file of a capsule after a check. numbers: how many were compared. differences: where, recorded, found."""
 
     path: str
     how: Literal["checksum", "recomputed", "statistics", "as recorded"]
@@ -223,24 +223,24 @@ class Finding:
     differences: tuple[str, ...] = ()
 
 
-def check_capsule(folder: Path, manifest: CapsuleManifest) -> tuple[list[Finding], list[str]]:
+def check_capsule(folder: Path, manifest: CapsuleManifest) -> tuple[list[CheckedFile], list[str]]:
     """Compare all checksums of an unpacked capsule, and compute its numbers again.
 
-    Returns a finding for each file, and the libraries that have other versions here than where the capsule was made,
+    Returns each file after the check, and the libraries that have other versions here than where the capsule was made,
     which may explain differences. The working folder is that of the capsule meanwhile, because tables hold the paths of
     their scores. Whatever a file holds, the worst that it causes is a difference.
     """
     versions: set[str] = set()
     with contextlib.chdir(folder):
-        return [*_findings(manifest, versions)], sorted(versions)
+        return [*_checked(manifest, versions)], sorted(versions)
 
 
-def _findings(manifest: CapsuleManifest, versions: set[str]) -> Iterator[Finding]:
+def _checked(manifest: CapsuleManifest, versions: set[str]) -> Iterator[CheckedFile]:
     places = {file.path: Path(file.member) for file in manifest.files if file.member is not None}
     recorded = {file.path: file.sha256 for file in manifest.files}
     for path, place in places.items():
         if (found := digest_file(place)) != recorded[path]:
-            yield Finding(path, "checksum", 0, (f"sha256: recorded {recorded[path][:12]}, found {found[:12]}",))
+            yield CheckedFile(path, "checksum", 0, (f"sha256: recorded {recorded[path][:12]}, found {found[:12]}",))
     sidecars: dict[str, Sidecar] = {}
     for path, place in places.items():
         if path.endswith(SUFFIX) or f"{path}{SUFFIX}" not in places:
@@ -248,7 +248,7 @@ def _findings(manifest: CapsuleManifest, versions: set[str]) -> Iterator[Finding
         try:
             sidecars[path] = Sidecar.beside(place)
         except PhrasemtError as error:
-            yield Finding(path, "checksum", 0, (str(error),))
+            yield CheckedFile(path, "checksum", 0, (str(error),))
             continue
         yield from _origin(path, sidecars[path], recorded)
     runs: dict[str, tuple[Sidecar, list[str]]] = {}  # outputs of one run of a stage, by the text of its sidecar
@@ -258,7 +258,7 @@ def _findings(manifest: CapsuleManifest, versions: set[str]) -> Iterator[Finding
         sidecar = sidecars.get(path)
         if sidecar is None or sidecar.stage != stages[path] or path not in sidecar.files_written:
             found = "not in the capsule with a sidecar" if sidecar is None else f"a sidecar of {sidecar.stage}"
-            yield Finding(path, "recomputed", 0, (f"expected an output of {stages[path]}, found {found}",))
+            yield CheckedFile(path, "recomputed", 0, (f"expected an output of {stages[path]}, found {found}",))
             continue
         runs.setdefault(sidecar.text, (sidecar, []))[1].append(path)
         here = library_versions(STAGES[sidecar.stage].libraries)
@@ -269,24 +269,23 @@ def _findings(manifest: CapsuleManifest, versions: set[str]) -> Iterator[Finding
                 new = [one.path for one in sidecar.inputs.get(file.name, []) if one.path not in stages]
                 stages |= dict.fromkeys(new, stage)
                 waiting += new
-    yield from (
-        Finding(path, "as recorded", 0) for path in sidecars if path not in stages and places[path].suffix == ".json"
-    )
+    computed = (path for path in sidecars if path not in stages and places[path].suffix == ".json")
+    yield from (CheckedFile(path, "as recorded", 0) for path in computed)
     for stage in RECOMPUTED:
         for sidecar, paths in runs.values():
             if sidecar.stage == stage:
                 yield from _of_run(sidecar, paths, places, manifest.study_read)
 
 
-def _origin(path: str, sidecar: Sidecar, recorded: Mapping[str, str]) -> Iterator[Finding]:
+def _origin(path: str, sidecar: Sidecar, recorded: Mapping[str, str]) -> Iterator[CheckedFile]:
     """A file that is not the one that its sidecar describes, or that was made of other inputs."""
     for file in (*sidecar.outputs.values(), *sidecar.files_read):
         if (digest := recorded.get(file.path, file.sha256)) != file.sha256:
             what = f"its sidecar names {file.path} of sha256 {file.sha256[:12]}, found {digest[:12]}"
-            yield Finding(path, "checksum", 0, (what,))
+            yield CheckedFile(path, "checksum", 0, (what,))
 
 
-def _of_run(sidecar: Sidecar, paths: list[str], places: Mapping[str, Path], study: Study) -> list[Finding]:
+def _of_run(sidecar: Sidecar, paths: list[str], places: Mapping[str, Path], study: Study) -> list[CheckedFile]:
     """The outputs of one run of a stage against what the files in the capsule give."""
     absent = {role for role, files in sidecar.inputs.items() for file in files if file.path not in places}
     try:
@@ -295,10 +294,10 @@ def _of_run(sidecar: Sidecar, paths: list[str], places: Mapping[str, Path], stud
         return _by_stage(sidecar, paths, places, study)
     except Exception as error:  # files from anywhere can break a stage in any way
         what = (str(error) or type(error).__name__).split("\n")[0]
-        return [Finding(path, "recomputed", 0, (f"{sidecar.stage} refuses: {what}",)) for path in paths]
+        return [CheckedFile(path, "recomputed", 0, (f"{sidecar.stage} refuses: {what}",)) for path in paths]
 
 
-def _by_stage(sidecar: Sidecar, paths: list[str], places: Mapping[str, Path], study: Study) -> list[Finding]:
+def _by_stage(sidecar: Sidecar, paths: list[str], places: Mapping[str, Path], study: Study) -> list[CheckedFile]:
     """The outputs against those that the stage makes of its inputs, with the settings of the study."""
     stage = STAGES[sidecar.stage]
     (first, *_) = stage.stage_files("output")
@@ -318,19 +317,15 @@ def _by_stage(sidecar: Sidecar, paths: list[str], places: Mapping[str, Path], st
         ]
 
 
-def _compared(path: str, recorded: Path, computed: Path) -> Finding:
+def _compared(path: str, recorded: Path, computed: Path) -> CheckedFile:
+    texts = [file.read_text(encoding="utf-8") for file in (recorded, computed)]
     if recorded.suffix == ".json":
-        pairs = list(_leaves(*(json.loads(file.read_text(encoding="utf-8")) for file in (recorded, computed))))
-        numbers = sum(isinstance(one, int | float) for _, one, _ in pairs)
-    else:
-        both = (file.read_text(encoding="utf-8").split("\n") for file in (recorded, computed))
-        lines = enumerate(itertools.zip_longest(*both, fillvalue=""), start=1)
-        pairs = [(f"line {number}", one, two) for number, (one, two) in lines]
-        numbers = 0
-    return Finding(path, "recomputed", numbers, tuple(_difference(*pair) for pair in pairs if not _equal(*pair[1:])))
+        return _of_pairs(path, "recomputed", list(_leaves(*map(json.loads, texts))))
+    lines = enumerate(itertools.zip_longest(*(text.split("\n") for text in texts), fillvalue=""), start=1)
+    return _of_pairs(path, "recomputed", [(f"line {number}", one, two) for number, (one, two) in lines])
 
 
-def _by_statistics(path: str, place: Path) -> Finding:
+def _by_statistics(path: str, place: Path) -> CheckedFile:
     """The scores of a file whose references are left out, from the statistics of the sentences."""
     pairs: list[tuple[str, Any, Any]] = []
     for test_set, scores in SystemScores.read(place).test_sets.items():
@@ -340,8 +335,18 @@ def _by_statistics(path: str, place: Path) -> Finding:
             if isinstance(metric, BleuScore):
                 counted = [*metric.counts, *metric.totals, metric.sys_len, metric.ref_len]
                 pairs.append((f"{test_set}.{name}, counts and lengths", counted, sums.tolist()))
-    numbers = sum(isinstance(one, float) for _, one, _ in pairs)
-    return Finding(path, "statistics", numbers, tuple(_difference(*pair) for pair in pairs if not _equal(*pair[1:])))
+    return _of_pairs(path, "statistics", pairs)
+
+
+def _of_pairs(path: str, how: Literal["recomputed", "statistics"], pairs: list[tuple[str, Any, Any]]) -> CheckedFile:
+    """A file after a comparison. pairs: place, recorded and computed value."""
+    different = [
+        f"{place}: recorded {json.dumps(recorded)[:80]}, computed {json.dumps(computed)[:80]}"
+        for place, recorded, computed in pairs
+        if not _equal(recorded, computed)
+    ]
+    numbers = sum(isinstance(recorded, int | float) for _, recorded, _ in pairs)
+    return CheckedFile(path, how, numbers, tuple(different))
 
 
 def _leaves(one: Any, two: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -362,7 +367,3 @@ def _equal(one: Any, two: Any) -> bool:
     if isinstance(one, int | float) and isinstance(two, int | float):
         return math.isclose(float(one), float(two), rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
     return bool(one == two)
-
-
-def _difference(place: str, recorded: Any, computed: Any) -> str:
-    return f"{place}: recorded {json.dumps(recorded)[:80]}, computed {json.dumps(computed)[:80]}"

@@ -62,7 +62,18 @@ def make_table(
     for block in blocks:
         if block.test_set is not None and (note := notes.get((block.dataset, block.test_set))):
             block.notes.append(note)
-    result = Table(
+    result = table_of(settings, blocks)
+    result.write(table)
+    write_lines(markdown, to_markdown(result))
+    write_lines(latex, to_latex(result))
+    write_lines(csv, to_csv(result))
+    files = sum(map(len, (scores, metrics, perplexities, chunks, contrasts, averages)))
+    log.info("make_table: %d systems, %d blocks, %d files of scores", len(settings.systems), len(blocks), files)
+
+
+def table_of(settings: MakeTable, blocks: Sequence[Block]) -> Table:
+    """The table with these blocks, and its scorecard."""
+    return Table(
         study=settings.study,
         title=settings.title,
         baseline=settings.baseline,
@@ -71,16 +82,10 @@ def make_table(
         trained={name: settings.seeds_of[name] for name in settings.trained},
         seeds=settings.seeds,
         scorecard=make_scorecard(settings.figures, blocks, dict(settings.systems)),
-        blocks=blocks,
+        blocks=list(blocks),
         signatures=list(_signatures(blocks)),
         command=f"snakemake --profile profiles/local results/{settings.study}/table.md --configfile STUDY.yaml",
     )
-    result.write(table)
-    write_lines(markdown, to_markdown(result))
-    write_lines(latex, to_latex(result))
-    write_lines(csv, to_csv(result))
-    files = sum(map(len, (scores, metrics, perplexities, chunks, contrasts, averages)))
-    log.info("make_table: %d systems, %d blocks, %d files of scores", len(settings.systems), len(blocks), files)
 
 
 def _signatures(blocks: Sequence[Block]) -> Iterator[str]:

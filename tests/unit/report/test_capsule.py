@@ -69,8 +69,8 @@ def capsule(tmp_path):
 
 def _differences(path: Path) -> dict[str, str]:
     with opened_capsule(path) as (folder, note):
-        findings, _ = check_capsule(folder, note)
-        return {one.path: " ".join(one.differences) for one in findings if one.differences}
+        checked, _ = check_capsule(folder, note)
+        return {one.path: " ".join(one.differences) for one in checked if one.differences}
 
 
 def _edited(content: bytes, pattern: bytes, replacement: bytes) -> bytes:
