@@ -78,7 +78,7 @@ def study_name(study: Path) -> str:
 def chosen_dataset(options: argparse.Namespace) -> tuple[Study, str]:
     """Return the study and the name of a data set in it. Raises PhrasemtError when one of them does not exist."""
     study = load_study(options.study)
-    return study, choose("dataset", options.dataset, list(study.datasets))
+    return study, choose("data set", options.dataset, list(study.datasets))
 
 
 def choose(kind: str, wanted: str | None, known: list[str]) -> str:

@@ -78,7 +78,7 @@ def chosen_trainings(options: argparse.Namespace) -> list[ChosenTraining]:
     Raises PhrasemtError for a study, system or seed that is not there.
     """
     study = load_study(options.study)
-    dataset = choose("dataset", options.dataset, list(study.datasets))
+    dataset = choose("data set", options.dataset, list(study.datasets))
     chosen = []
     for system in (chosen_system(study, name) for name in _listed(options.system)):
         known = study.seeds_of(system)

@@ -77,7 +77,7 @@ def _sides(options: argparse.Namespace) -> Iterator[_Side]:
         path = Path(file) if colon else options.study
         if path not in studies:
             study = load_study(path)
-            dataset = choose("dataset", options.dataset, list(study.datasets))
+            dataset = choose("data set", options.dataset, list(study.datasets))
             studies[path] = study, dataset, Results.of(study, [dataset])
         study, dataset, results = studies[path]
         yield _Side(given, study, choose("system", system, list(study.systems)), dataset, results)

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _make(options: argparse.Namespace) -> None:
     """Write the sheets. Raises PhrasemtError for a system, test set or translation that is not there."""
     study = load_study(options.study)
-    dataset = choose("dataset", options.dataset, list(study.datasets))
+    dataset = choose("data set", options.dataset, list(study.datasets))
     systems = [choose("system", name, study.translating) for name in options.systems or study.translating]
     paths = Paths.of(study, dataset)
 

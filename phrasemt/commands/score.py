@@ -82,7 +82,7 @@ def _convention(options: argparse.Namespace) -> tuple[Tokenizer, ReferenceLength
         except ValueError as error:
             raise PhrasemtError(str(error), where="--language", next_step="name a study with --study") from None
     study = load_study(options.study)
-    dataset = study.datasets[choose("dataset", options.dataset, list(study.datasets))]
+    dataset = study.datasets[choose("data set", options.dataset, list(study.datasets))]
     return dataset.tokenizer("target"), dataset.reference_length
 
 

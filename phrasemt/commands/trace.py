@@ -118,10 +118,7 @@ def stages_to(artefacts: Iterable[Path]) -> list[StageRun]:
 
 
 def views(pair: Pair, runs: Iterable[StageRun]) -> Iterator[tuple[str, str, Path, str]]:
-    """Yield stage, role, file and text of each view of a pair. A text may have several lines.
-
-    Raises DamagedFileError for a file that its stage did not write in this form.
-    """
+    """Yield stage, role, file and text of each view of a pair. A text may have several lines."""
     cleaned = False
     for made in runs:
         if not _is_about(pair, made):
@@ -133,11 +130,7 @@ def views(pair: Pair, runs: Iterable[StageRun]) -> Iterator[tuple[str, str, Path
                 yield "raw", side, path, nth(path, line)
         for path, role in {path: role for role, path in made.outputs.items()}.items():  # a monolingual text once
             if cleaned and role in _VIEWS:
-                try:
-                    texts = list(_VIEWS[role](pair, made))
-                except (ValueError, KeyError, TypeError, IndexError) as error:
-                    raise damaged(path, made.stage, repr(error)) from None
-                yield from ((made.stage, role, path, text) for text in texts)
+                yield from ((made.stage, role, path, text) for text in _VIEWS[role](pair, made))
 
 
 def _is_about(pair: Pair, made: StageRun) -> bool:
@@ -280,38 +273,24 @@ def nth(path: Path, line: int) -> str:
     """Return a line of a file. Lines count from 0. Raises DamagedFileError for a file with fewer lines."""
     found = next(itertools.islice(read_lines(path), line, None), None)
     if found is None:
+        next_step = "delete it and run the study"
         raise DamagedFileError(
-            "the file has too few lines",
-            where=path,
-            expected=f"more than {line}",
-            next_step="delete it and run the study",
+            "the file has too few lines", where=path, expected=f"more than {line}", next_step=next_step
         )
     return found
 
 
-def damaged(path: Path, stage: str, found: str) -> DamagedFileError:
-    """Return the error about a file that has not the form that its stage writes."""
-    return DamagedFileError(
-        f"not a file of {stage}", where=path, found=found[:200], next_step="delete it and run the study"
-    )
-
-
 def _line_of_row(rows: Path, row: int) -> int:
-    path = rows
-    try:
-        for line, text in enumerate(read_lines(path)):
-            if int(text) == row:
-                return line
-        path = Path(Sidecar.beside(rows).outputs["dropped"].path)
-        dropped = DroppedPairs.read(path)
-        for pair in dropped.dropped:
-            if pair.row == row:
-                raise PhrasemtError(
-                    "clean_pairs dropped this pair", where=f"row {row}", found=f"{pair.filter} {pair.value}"
-                )
-        last = dropped.raw_pairs - 1
-        if dropped.left_out and row <= last:
-            raise PhrasemtError("the sample of this data set leaves this pair out", where=f"row {row}")
-    except (ValueError, IndexError) as error:
-        raise damaged(path, "clean_pairs", repr(error)) from None
+    for line, text in enumerate(read_lines(rows)):
+        if int(text) == row:
+            return line
+    dropped = DroppedPairs.read(Path(Sidecar.beside(rows).outputs["dropped"].path))
+    for pair in dropped.dropped:
+        if pair.row == row:
+            raise PhrasemtError(
+                "clean_pairs dropped this pair", where=f"row {row}", found=f"{pair.filter} {pair.value}"
+            )
+    last = dropped.raw_pairs - 1
+    if dropped.left_out and row <= last:
+        raise PhrasemtError("the sample of this data set leaves this pair out", where=f"row {row}")
     raise PhrasemtError("no such row", where=rows, expected=f"0 to {last}", found=row)

@@ -116,25 +116,3 @@ def test_vocabulary_files_go_before_estimates(describe):
         "base: transformer, on demo with 7 source and 5 target symbols (results/small/demo.en-de/vocabulary.*.tsv)"
     )
     assert parameters(out)["words.target_table"] == 5 * 16
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (
-            ("study.yaml", "--system", "bas"),
-            "bas: no such system (expected one of base, max, lm; did you mean 'base'?)",
-        ),
-        (
-            ("study.yaml", "--system", "max", "--dataset", "dmo"),
-            "dmo: no such dataset (expected one of demo, words; did you mean 'demo'?)",
-        ),
-        (
-            ("studi.yaml", "--system", "max"),
-            "studi.yaml: 1 mistake in the study\n"
-            "  - no such file; `ls studies` lists the studies that come with phrasemt",
-        ),
-    ],
-)
-def test_mistakes(describe, arguments, line):
-    assert describe(*arguments) == (2, "", f"phrasemt describe: error: {line}\n")

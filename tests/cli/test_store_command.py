@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from phrasemt.cli import main
 from phrasemt.files.digests import digest_file
 from phrasemt.syntax.annotations import Annotation
 from phrasemt.syntax.sentences import key_array
@@ -148,18 +147,3 @@ def test_a_store_of_another_version(store, filled):
     code, _, err = store("ls")
     assert code == 2
     assert "the card of the annotator is not readable (expected format version 1, found format version 9, " in err
-
-
-@pytest.mark.parametrize("days", ["-1", "nan", "many"])
-def test_days_are_a_number(filled, capsys, days):
-    with pytest.raises(SystemExit) as end:
-        main(["store", "gc", "--unused", days])
-    assert end.value.code == 2
-    assert f"argument --unused: expected a number from 0, found '{days}'" in capsys.readouterr().err
-
-
-def test_an_action_is_needed(capsys):
-    with pytest.raises(SystemExit) as end:
-        main(["store"])
-    assert end.value.code == 2
-    assert "the following arguments are required: ACTION" in capsys.readouterr().err
