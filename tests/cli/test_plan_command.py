@@ -9,7 +9,7 @@ import pytest
 from invented_runs import took
 
 from phrasemt.commands.plan import describe
-from phrasemt.runs.plan import CODE, FOLLOWS, INPUTS, NEVER, SETTINGS, Job, Plan, Reason, _differences
+from phrasemt.runs.plan import FOLLOWS, NEVER, SETTINGS, Job, Plan, Reason, _differences
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -41,15 +41,6 @@ def test_a_change_names_the_systems_and_data_sets_that_it_affects() -> None:
     assert "settings merges: 9 -> 8: learn_subwords on mine" in lines
     assert "settings title: a -> b: make_table" in lines
     assert "settings merges: 9 -> 8: learn_subwords" in said(*jobs[2:], datasets=("mine",))
-
-
-def test_changes_of_settings_and_code_come_before_changes_of_inputs() -> None:
-    lines = said(
-        job("score_system", "demo", "max", Reason(why=INPUTS, what="+a"), Reason(why=SETTINGS, what="x: 1 -> 2")),
-        job("train_model", "demo", "max", Reason(why=CODE)),
-    )
-    changes = lines[2 : lines.index(next(line for line in lines if line.startswith("rule ")))]
-    assert [line.split()[0].rstrip(":") for line in changes] == ["settings", "code", "other"]
 
 
 def test_costs_come_with_what_they_rest_on() -> None:

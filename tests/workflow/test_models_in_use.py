@@ -139,15 +139,6 @@ def test_raw_text_is_forced_as_in_the_study(study: Workplace, tmp_path: Path, ca
         assert len(written[row].attentions) == len(sentence.attentions)
 
 
-def test_texts_of_different_length_and_unknown_systems_are_refused(
-    study: Workplace, tmp_path: Path, capfd: Any
-) -> None:
-    (tmp_path / "short").write_text("Ein Hund.\n")
-    assert main(["force", TEXTS[0], str(tmp_path / "short"), *CHOICE, "base"]) == 2
-    assert main(["force", *TEXTS, *CHOICE, "nobody"]) == 2
-    assert "no such system" in capfd.readouterr().err
-
-
 def test_sheets_are_made_filled_in_and_scored(study: Workplace, tmp_path: Path, capfd: Any) -> None:
     folder = tmp_path / "sheets"
     assert main(["ratings", "make", str(folder), "--study", "study.yaml", "--sentences", "4"]) == 0

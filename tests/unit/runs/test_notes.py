@@ -1,4 +1,4 @@
-"""What a run and its stages write about themselves, and who counts as alive."""
+"""What a run and its stages write about themselves, and who counts as running."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _note(error: BaseException | None) -> StageNote:
     return note
 
 
-def test_a_stage_notes_where_it_runs_and_how_it_ends() -> None:
+def test_a_note_says_where_a_stage_runs_and_how_it_ends() -> None:
     note = _note(None)
     assert (note.stage, note.state, note.error) == ("make_table", "finished", None)
     assert (note.host, note.queue_job, note.run) == (platform.node(), "17", "one.json")
@@ -70,7 +70,7 @@ def test_a_stage_notes_where_it_runs_and_how_it_ends() -> None:
         (SystemExit("why"), "stopped", "SystemExit('why')"),
     ],
 )
-def test_an_error_is_noted_and_goes_on(error: BaseException, state: str, text: str) -> None:
+def test_an_error_is_recorded_and_raised(error: BaseException, state: str, text: str) -> None:
     note = _note(error)
     assert (note.state, note.error) == (state, text)
 
@@ -120,7 +120,7 @@ def test_a_process_of_this_machine_is_asked() -> None:
     assert not elder.is_running(_on_disk(elder), now)
 
 
-def test_a_process_of_another_machine_lives_while_it_gives_signs() -> None:
+def test_a_process_of_another_machine_runs_while_it_gives_heartbeats() -> None:
     note, now = StageNote(stage="translate_examples", host="elsewhere", pid=1), datetime.now(UTC)
     assert note.is_running(_on_disk(note, timedelta(minutes=9)), now)
     assert not note.is_running(_on_disk(note, timedelta(minutes=11)), now)
@@ -128,7 +128,7 @@ def test_a_process_of_another_machine_lives_while_it_gives_signs() -> None:
     assert not note.is_running(Path("missing.json"), now)
 
 
-def test_a_heart_beats_while_the_block_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heartbeats_come_while_the_block_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notes, "_HEARTBEAT", 0.01)
     path = _on_disk(StageNote(stage="translate_examples"), timedelta(hours=1))
     old = path.stat().st_mtime
@@ -151,7 +151,7 @@ def test_a_run_is_read_as_it_was_written() -> None:
     assert latest_run("other") is None
 
 
-def test_notes_of_old_runs_are_removed_but_for_those_that_live(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notes_of_old_runs_are_removed_except_those_of_running_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notes, "_RUNS_KEPT", 2)
     folder = Path("logs/demo/runs")
     note = begun(host=platform.node(), started=datetime.now(UTC))
