@@ -28,7 +28,7 @@ class DevScores(Settings):
     dev_perplexity: float
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The scores for a message."""
         bleu = "" if self.dev_bleu is None else f"BLEU {self.dev_bleu:.2f}, "
         return f"{bleu}perplexity {self.dev_perplexity:.3f}"

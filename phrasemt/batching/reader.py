@@ -1,6 +1,6 @@
 """Reading of batches: pairs of an example store, with the phrases and chunks that the model reads.
 
-A share is the micro-batches of an update that one process computes, made ahead while a GPU computes.
+`RankBatches` are the micro-batches of an update that one rank computes, made ahead while a GPU computes.
 """
 
 from __future__ import annotations
@@ -239,13 +239,13 @@ Rows = NDArray[np.int64]
 # An update of a plan: epoch, number within the epoch, rows.
 PlannedUpdate = tuple[int, int, Rows]
 
-# Processes that make shares ahead, by type of device. Making one takes about as long as an H100 computes it. A CPU
-# would take the time of these processes from the training, which makes its share itself in 0.5 % of its time.
+# Processes that make micro-batches ahead, by type of device. On an H100 this takes about as long as the computation; on
+# a CPU the training makes them itself in 0.5 % of its time.
 WORKERS = {"cpu": 0, "cuda": 2}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Share(Tensors):
+class RankBatches(Tensors):
     """The micro-batches of an update that one process computes.
 
     weight: of their sums in the update; 0 where a process without rows computes one that counts nothing.
@@ -256,22 +256,22 @@ class Share(Tensors):
     weight: float
     capacity: int
 
-    def pin_memory(self) -> Share:
+    def pin_memory(self) -> RankBatches:
         """Return a copy in memory that the GPU reads while the host goes on. DataLoader calls this."""
         return self.map(lambda x, _: x.pin_memory())
 
 
 @dataclass(frozen=True)
-class ShareReader(Dataset[tuple[PlannedUpdate, Share | PhrasemtError]]):
-    """Makes the shares of process `rank` of `ranks`, for a device of this type."""
+class RankReader(Dataset[tuple[PlannedUpdate, RankBatches | PhrasemtError]]):
+    """Makes the micro-batches of process `rank` of `ranks`, for a device of this type."""
 
     reader: BatchReader
     device: str
     rank: int = 0
     ranks: int = 1
 
-    def read(self, rows: Rows, capacity: int) -> Share:
-        """Return the share of an update, in micro-batches of at most `capacity` positions.
+    def read(self, rows: Rows, capacity: int) -> RankBatches:
+        """Return this rank's part of an update, in micro-batches of at most `capacity` positions.
 
         Raises DamagedFileError for phrases or chunks that do not fit their sentence.
         """
@@ -286,20 +286,20 @@ class ShareReader(Dataset[tuple[PlannedUpdate, Share | PhrasemtError]]):
             ranks=self.ranks,
         )
         batches = tuple(self.reader(part) for part in parts or [rows[:1]])
-        return Share(batches=batches, weight=1.0 if parts else 0.0, capacity=capacity)
+        return RankBatches(batches=batches, weight=1.0 if parts else 0.0, capacity=capacity)
 
     def ahead(
         self, updates: Iterable[PlannedUpdate], capacity: Callable[[], int]
-    ) -> Generator[tuple[PlannedUpdate, Share]]:
-        """Yield each update of a plan with its share, which a worker has made in the meantime on a GPU.
+    ) -> Generator[tuple[PlannedUpdate, RankBatches]]:
+        """Yield each update of a plan with this rank's micro-batches; with a GPU, workers make them ahead.
 
-        capacity: returns the present one. A share may have been made for the one before. Closing the generator ends
-        the workers. Raises DamagedFileError as `read`.
+        capacity: returns the present one. Micro-batches may have been made for the one before. Closing the generator
+        ends the workers. Raises DamagedFileError as `read`.
         """
         workers = WORKERS[self.device]
         loader = DataLoader(
             self,
-            batch_size=None,  # an update of the plan is an index of this data set, and its share the item
+            batch_size=None,  # an update of the plan is an index of this data set
             sampler=((update, capacity()) for update in updates),
             collate_fn=lambda item: item,
             num_workers=workers,
@@ -312,18 +312,18 @@ class ShareReader(Dataset[tuple[PlannedUpdate, Share | PhrasemtError]]):
         # within five seconds (torch.utils.data).
         before = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
         try:
-            shares = iter(loader)
+            made = iter(loader)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         try:
-            for update, share in shares:
-                if isinstance(share, PhrasemtError):
-                    raise share
-                yield update, share
+            for update, of_rank in made:
+                if isinstance(of_rank, PhrasemtError):
+                    raise of_rank
+                yield update, of_rank
         finally:
-            del shares  # ends the workers
+            del made  # ends the workers
 
-    def __getitem__(self, item: tuple[PlannedUpdate, int]) -> tuple[PlannedUpdate, Share | PhrasemtError]:
+    def __getitem__(self, item: tuple[PlannedUpdate, int]) -> tuple[PlannedUpdate, RankBatches | PhrasemtError]:
         update, capacity = item
         try:
             return update, self.read(update[2], capacity)

@@ -3,8 +3,8 @@
 For each attention: the share of the weights that n-grams of each order have, for each head (phrasal attention,
 Figures 2 and 3: 50 to 60 % on n-grams of two or more tokens), and the entropy of the weights, which tells whether
 attention to few phrases is more decided than attention to many tokens. Perplexity with the diagnostics of the
-model, such as `perplexity_without_phrases`, shows whether the model uses its phrases. The weights themselves are kept
-for a few sentence pairs, which are spread evenly over the test set.
+model, such as `perplexity_without_phrases`, shows whether the model uses its phrases. The weights themselves are stored
+for a few sentence pairs at equal distances in the test set.
 
 Letters: B sentences, h heads, Q query positions, N orders of n-grams (1: tokens), K key positions.
 """
@@ -90,7 +90,7 @@ def analyse_attention(
     model = load_model(weights, settings.model, words).to(choose_device(cores))
     reader = BatchReader.open(examples, words, settings.reads, phrases, chunks)
     store = reader.examples
-    kept = set(evenly(len(store), settings.sentences))
+    chosen_rows = set(evenly(len(store), settings.sentences))
     statistics = [AttentionStatistics(one) for one in model.attentions()]
     sentences: dict[int, ForcedSentence] = {}
     nats, lengths = [0.0] * len(store), [0] * len(store)
@@ -99,10 +99,10 @@ def analyse_attention(
         forced = force(model, batch)
         for one, (place, weights_BhQNK) in zip(statistics, forced.attentions, strict=True):
             one.add(weights_BhQNK, batch.masks[AXES[place.place][0]])
-        if kept.intersection(batch.rows):
+        if chosen_rows.intersection(batch.rows):
             names = store.rows[np.array(batch.rows)].tolist()
             whole = forced_sentences(forced, batch, rows=names, words=words)
-            sentences.update((place, one) for place, one in zip(batch.rows, whole, strict=True) if place in kept)
+            sentences.update((place, one) for place, one in zip(batch.rows, whole, strict=True) if place in chosen_rows)
         nats_B, tokens_B = -forced.log_probs_BT.double().sum(1), batch.target.mask_BT.sum(1)
         for row, value, length in zip(batch.rows, nats_B.tolist(), tokens_B.tolist(), strict=True):
             nats[row], lengths[row] = round(value, 4), length

@@ -134,7 +134,7 @@ def beam_search(model: SearchableModel[Any, Any], source: Source, settings: Deco
     """
     K = settings.beam
     allowed = Allowed(source, settings)
-    memory = model.encode(source).held()
+    memory = model.encode(source).contiguous()
     state = model.start(memory, 1)
     device = allowed.limits_B.device
     B = len(allowed.limits_B)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from phrasemt.batching.batch import Batch, Chunks, Source, Target
 from phrasemt.nn.beams import SearchTensors
-from phrasemt.nn.diagnostics import Measurement, NgramMass, Spread, Sums, in_turn, total
+from phrasemt.nn.diagnostics import MapBatches, Measurement, NgramMass, Sums, in_turn, total
 from phrasemt.nn.embeddings import OutputLayer
 from phrasemt.nn.losses import Loss, LossSums
 from phrasemt.nn.recording import Attention
@@ -128,12 +128,13 @@ class TranslationModel(SearchableModel[Memory, State]):
 
     @torch.no_grad()
     def measure(
-        self, batches: Sequence[Batch], loss: Callable[[Batch], Loss] | None = None, spread: Spread = in_turn
+        self, batches: Sequence[Batch], loss: Callable[[Batch], Loss] | None = None, map_batches: MapBatches = in_turn
     ) -> tuple[LossSums, dict[str, float]]:
         """Return the losses of batches, and the figures of `measurements` by name. The model is in evaluation mode.
 
         loss: replaces `plain_loss` in the pass that computes the losses; it decodes the batch with this model once, and
-        may record what the model computes. spread: of the batches over processes that all call this.
+        may record what the model computes. map_batches: computes a function of each batch, perhaps in several processes
+        that all call this.
         """
         taken = self.measurements()
 
@@ -144,9 +145,9 @@ class TranslationModel(SearchableModel[Memory, State]):
             return [found.numbers(), *watched]
 
         def sum_over_batches(function: Callable[[Batch], Sums]) -> Sums:
-            return total(spread(function, batches))
+            return total(map_batches(function, batches))
 
-        losses, *sums = map(total, zip(*spread(numbers, batches), strict=True))
+        losses, *sums = map(total, zip(*map_batches(numbers, batches), strict=True))
         values: dict[str, float] = {}
         for measurement, of_batches in zip(taken, sums, strict=True):
             values |= measurement.values(of_batches, sum_over_batches)

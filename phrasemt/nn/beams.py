@@ -1,4 +1,4 @@
-"""What a search keeps of sentences and hypotheses: the base of memories and states, and the cache of self-attention.
+"""Tensors of a search: the base of memories and states, and the cache of self-attention.
 
 All hypotheses of a sentence share one cache. At each step every hypothesis adds one entry, and a mask says which
 entries belong to its own history. So reordering hypotheses moves booleans and no keys or values.
@@ -38,7 +38,7 @@ class SearchTensors(Tensors):
 
         return self._changed(selected, lambda part: part.select_sentences(sentences))
 
-    def held(self) -> Self:
+    def contiguous(self) -> Self:
         """Return a copy that is laid out contiguously, because each step of a search reads it."""
         return self.map(lambda x, _: x.contiguous())
 

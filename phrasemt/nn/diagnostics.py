@@ -45,7 +45,7 @@ Sums = dict[str, list[float]]
 SumOverBatches = Callable[[Callable[[Batch], Sums]], Sums]
 
 
-class Spread(Protocol):
+class MapBatches(Protocol):
     """Returns what a function returns for each batch, in the order of the batches; JSON must be able to represent it.
 
     Several processes may compute it.

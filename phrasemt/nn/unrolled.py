@@ -6,18 +6,18 @@ Three steps of y = x W^T, each of whose inputs depends on the output before:
     forward     y1 = x1 W^T                         y1 = x1 W^T
                 y2 = x2 W^T                         y2 = x2 W^T
                 y3 = x3 W^T                         y3 = x3 W^T
-    backward    dx3 = dy3 W,  dW  = dy3^T x3        dx3 = dy3 W,  note the pair (dy3, x3)
-                dx2 = dy2 W,  dW += dy2^T x2        dx2 = dy2 W,  note the pair (dy2, x2)
-                dx1 = dy1 W,  dW += dy1^T x1        dx1 = dy1 W,  note the pair (dy1, x1)
+    backward    dx3 = dy3 W,  dW  = dy3^T x3        dx3 = dy3 W,  keep the pair (dy3, x3)
+                dx2 = dy2 W,  dW += dy2^T x2        dx2 = dy2 W,  keep the pair (dy2, x2)
+                dx1 = dy1 W,  dW += dy1^T x1        dx1 = dy1 W,  keep the pair (dy1, x1)
                                                     dW = [dy1; dy2; dy3]^T [x1; x2; x3]
 
 dx must be computed step by step. dW must not: one large product costs less than three small ones, each of which reads
 and writes all of dW. So W enters the graph through a node before all steps, which returns nothing but a token. The
-token is an input of every step. autograd therefore calls that node after all steps have noted their pairs, and it
+token is an input of every step. autograd therefore calls that node after all steps have recorded their pairs, and it
 returns dW. Weights are also converted to the type of products once, and not in each step.
 
 `LinearSteps` is this example, `GruSteps` has it inside a cell, and for `AttentionSteps` the keys and states of the
-source take the place of the weights. There tanh(keys + query) is the largest tensor and is never kept: the backward
+source take the place of the weights. There tanh(keys + query) is the largest tensor and is never stored: the backward
 pass computes it again, for a few sentences at a time, which fit into the caches of a CPU.
 
 Letters: B sentences, K hypotheses of each, N = B * K rows, S source positions, I and O widths of input and output, H
@@ -58,12 +58,12 @@ class _Operation(ABC):
         """Return the output of a step, and the tensors that `backward` needs."""
 
     @abstractmethod
-    def backward(self, step: int, gradient: Tensor, *kept: Tensor) -> tuple[Tensor, ...]:
-        """Return the gradients of the inputs of a step, and note its pair."""
+    def backward(self, step: int, gradient: Tensor, *saved: Tensor) -> tuple[Tensor, ...]:
+        """Return the gradients of the inputs of a step, and keep its pair."""
 
     @abstractmethod
     def gradients(self) -> tuple[Tensor | None, ...]:
-        """Return the gradients of the parameters, after all steps have noted their pairs."""
+        """Return the gradients of the parameters, after all steps have recorded their pairs."""
 
     def joined(self, dim: int) -> tuple[Tensor, Tensor]:
         """Return the first factors of all pairs, concatenated along an axis, and the second ones; forget all pairs."""
@@ -87,8 +87,8 @@ class _BeforeAllSteps(torch.autograd.Function):
 class _Step(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, operation: _Operation, token: Tensor, *inputs: Tensor) -> Tensor:
-        output, kept = operation.forward(*inputs)
-        ctx.save_for_backward(*kept)
+        output, saved = operation.forward(*inputs)
+        ctx.save_for_backward(*saved)
         ctx.operation, ctx.step = operation, len(operation.pairs)
         operation.pairs.append(None)
         return output
@@ -125,9 +125,9 @@ class _Linear(_Operation):
         rows_NI = x_XI.reshape(-1, x_XI.shape[-1]).to(self.dtype)
         return F.linear(rows_NI, self.weight_OI, self.bias_O).view(*x_XI.shape[:-1], -1), (rows_NI,)
 
-    def backward(self, step: int, gradient: Tensor, *kept: Tensor) -> tuple[Tensor, ...]:
+    def backward(self, step: int, gradient: Tensor, *saved: Tensor) -> tuple[Tensor, ...]:
         gradient_NO = gradient.reshape(-1, gradient.shape[-1]).to(self.dtype)
-        self.pairs[step] = gradient_NO.detach(), kept[0].detach()
+        self.pairs[step] = gradient_NO.detach(), saved[0].detach()
         return ((gradient_NO @ self.weight_OI).view(*gradient.shape[:-1], -1),)
 
     def gradients(self) -> tuple[Tensor | None, ...]:
@@ -152,9 +152,9 @@ def _gates(x_N3H: Tensor, recurrent_N3H: Tensor, h_NH: Tensor) -> tuple[Tensor, 
     return torch.lerp(candidate_NH, h_NH, update_NH), (h_NH, gates_N3H, candidate_NH)
 
 
-def _gates_backward(gradient_NH: Tensor, *kept: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _gates_backward(gradient_NH: Tensor, *saved: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of W x, of U h, and of h where the next state reads it directly."""
-    h_NH, gates_N3H, candidate_NH = kept
+    h_NH, gates_N3H, candidate_NH = saved
     reset_NH, update_NH, recurrent_NH = gates_N3H.chunk(3, dim=1)
     d_h_NH = gradient_NH * update_NH
     d_candidate_NH = torch.ops.aten.tanh_backward(gradient_NH - d_h_NH, candidate_NH)
@@ -174,9 +174,9 @@ def _fused_gates(x_N3H: Tensor, recurrent_N3H: Tensor, h_NH: Tensor) -> tuple[Te
     return next_NH, (kept_N5H,)
 
 
-def _fused_gates_backward(gradient_NH: Tensor, *kept: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _fused_gates_backward(gradient_NH: Tensor, *saved: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """`_gates_backward` in one kernel."""
-    d_x_N3H, d_recurrent_N3H, d_h_NH, *_ = torch.ops.aten._thnn_fused_gru_cell_backward(gradient_NH, *kept, False)
+    d_x_N3H, d_recurrent_N3H, d_h_NH, *_ = torch.ops.aten._thnn_fused_gru_cell_backward(gradient_NH, *saved, False)
     return d_x_N3H, d_recurrent_N3H, d_h_NH
 
 
@@ -195,11 +195,11 @@ class _Gru(_Linear):
         projected_X3H, h_XH = inputs
         h_NH = h_XH.reshape(-1, h_XH.shape[-1])
         recurrent_N3H, (rows_NH,) = super().forward(h_NH)
-        next_NH, kept = self.gates(projected_X3H.reshape(recurrent_N3H.shape), recurrent_N3H, h_NH)
-        return next_NH.view(h_XH.shape), (rows_NH, *kept)
+        next_NH, saved = self.gates(projected_X3H.reshape(recurrent_N3H.shape), recurrent_N3H, h_NH)
+        return next_NH.view(h_XH.shape), (rows_NH, *saved)
 
-    def backward(self, step: int, gradient: Tensor, *kept: Tensor) -> tuple[Tensor, ...]:
-        rows_NH, *others = kept
+    def backward(self, step: int, gradient: Tensor, *saved: Tensor) -> tuple[Tensor, ...]:
+        rows_NH, *others = saved
         d_x_N3H, d_recurrent_N3H, d_h_NH = self.gates_backward(gradient.reshape(-1, gradient.shape[-1]), *others)
         (through_NH,) = super().backward(step, d_recurrent_N3H, rows_NH)
         return d_x_N3H.view(*gradient.shape[:-1], -1), d_h_NH.add_(through_NH).view(gradient.shape)
@@ -258,9 +258,9 @@ class _Attention(_Operation):
                 self.record(weights_BKS[:, None, :, None])
             return weights_BKS @ self.states_BSC, (query_BKA, weights_BKS)
 
-    def backward(self, step: int, gradient: Tensor, *kept: Tensor) -> tuple[Tensor, ...]:
+    def backward(self, step: int, gradient: Tensor, *saved: Tensor) -> tuple[Tensor, ...]:
         """Also add to the gradients of keys and v."""
-        query_BKA, weights_BKS = kept
+        query_BKA, weights_BKS = saved
         self.pairs[step] = weights_BKS.detach(), gradient.detach()
         shares_BKS = (gradient @ self.states_BSC.transpose(1, 2)) * weights_BKS
         d_scores_BKS = torch.addcmul(shares_BKS, weights_BKS, shares_BKS.sum(-1, keepdim=True), value=-1)

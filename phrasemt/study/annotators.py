@@ -1,4 +1,4 @@
-"""Parsers and chunkers of a study: trained by the workflow, published by Stanza, or model files of the user."""
+"""Parsers and chunkers of a study: trained by the workflow, published by Stanza, or your model files."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from phrasemt.fields import Language, Name, Number, Pairs, Settings, Updates, Us
 
 
 class AnnotatedText(Settings):
-    """Sentences with trees or chunks: from the registry, from a generated data set, or in a file of the user."""
+    """Sentences with trees or chunks: from the registry, from a generated data set, or in your file."""
 
     corpus: Name | None = Field(None, description="id of the corpus in the registry, e.g. treebank")
     part: Name | None = Field(None, description="part of the corpus, e.g. train")
     generated: Name | None = Field(None, description="name of a data set of the study that has a generator")
     split: Literal["train", "dev", "test"] | None = Field(None, description="split of the generated data set")
-    file: UserPath | None = Field(None, description="file of the user: bracketed trees, or CoNLL-2000 columns")
+    file: UserPath | None = Field(None, description="your file: bracketed trees, or CoNLL-2000 columns")
 
     @model_validator(mode="after")
     def _one_origin(self) -> AnnotatedText:
@@ -58,7 +58,7 @@ class ChunkerTraining(AnnotatorTraining):
 
 
 class ParserFiles(Settings):
-    """Stanza's model files of a parser, provided by the user."""
+    """Stanza's model files of a parser, which you provide."""
 
     constituency: UserPath = Field(description="constituency parser (.pt)")
     tagger: UserPath | None = Field(None, description="part-of-speech tagger (.pt); null if the parser reads no tags")
@@ -70,7 +70,7 @@ class ParserFiles(Settings):
 
 
 class ChunkerFiles(Settings):
-    """Stanza's model files of a chunker, provided by the user."""
+    """Stanza's model files of a chunker, which you provide."""
 
     chunker: UserPath = Field(description="sequence tagger for chunks (.pt), trained by Stanza's ner_tagger")
     vectors: UserPath = Field(description="word vectors of the chunker (.pt)")
@@ -98,7 +98,7 @@ class Parser(AnnotatorDefinition):
     """A constituency parser, which has one of train, files, published and trees."""
 
     train: ParserTraining | None = Field(None, description="a parser that the workflow trains")
-    files: ParserFiles | None = Field(None, description="a parser of the user")
+    files: ParserFiles | None = Field(None, description="your parser")
     published: Name | None = Field(None, description="a package published by Stanza, e.g. ptb3-revised_charlm")
     trees: Annotated[list[UserPath], Field(min_length=1)] | None = Field(
         None,
@@ -116,7 +116,7 @@ class Chunker(AnnotatorDefinition):
     """A chunk tagger, which has one of train and files."""
 
     train: ChunkerTraining | None = Field(None, description="a chunker that the workflow trains")
-    files: ChunkerFiles | None = Field(None, description="a chunker of the user")
+    files: ChunkerFiles | None = Field(None, description="your chunker")
 
     @model_validator(mode="after")
     def _one_origin(self) -> Chunker:

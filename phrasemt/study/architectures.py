@@ -53,7 +53,7 @@ class PhraseSegmentation(Settings):
         "ngram",
         description="ngram: phrases of n tokens; parse: Algorithm 1 on parses; random, right: Algorithm 1 on random "
         "binary trees or on right-branching trees; shuffled: the phrase lengths of parse in random order; given: the "
-        "user's phrases; none: no phrases, the attended phrases of eq. 8 are 0, a control for its network (X24)",
+        "phrases that you give; none: no phrases, the attended phrases of eq. 8 are 0, a control for its network (X24)",
     )
     ntok_div: Positions = Field(6, description="divisor of L")
     ntok_min: Positions = Field(3, description="smallest n")
@@ -178,7 +178,7 @@ class Architecture(Settings, ABC):
 
 
 NgramPlace = Literal["enc_self", "dec_self", "cross"]
-# The keys of each attention, of which a family may lack some.
+# The keys of each attention, of which a family may have a part.
 _OF_ATTENTION = {"relative": ("rel_k",), "ngrams": ("ngrams", "ngram_where", "ngram_score")}
 _ATTENTION = {"attention", *chain.from_iterable(_OF_ATTENTION.values())}
 

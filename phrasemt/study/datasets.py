@@ -48,7 +48,7 @@ class RegistryText(Settings):
 
 
 class UserText(Settings):
-    """Two parallel text files of the user: UTF-8, one sentence per line. `.gz` files are unpacked."""
+    """Two parallel text files of yours: UTF-8, one sentence per line. `.gz` files are unpacked."""
 
     source: UserPath = Field(description="file of the source side")
     target: UserPath = Field(description="file of the target side")
@@ -65,7 +65,7 @@ class UserText(Settings):
 
 
 class MonolingualText(Settings):
-    """A text file of the user, for a data set of one language: UTF-8, one sentence per line. `.gz` is unpacked."""
+    """A text file of yours, for a data set of one language: UTF-8, one sentence per line. `.gz` is unpacked."""
 
     text: UserPath = Field(description="file of the text")
 
@@ -111,7 +111,7 @@ class GeneratedPairs(Settings):
 
 
 def kind_of_pairs(value: Any) -> str:
-    """The class of contrastive pairs by their keys, so that mistakes are reported for the class that the user meant."""
+    """The class of contrastive pairs by their keys, so that mistakes are reported for the right class."""
     keys = value if isinstance(value, dict) else vars(value) if isinstance(value, Settings) else {}
     return "file" if "pairs" in keys else "generated" if "generated" in keys else "registry"
 
@@ -125,7 +125,7 @@ ContrastText = Annotated[
 
 
 def kind_of_text(value: Any) -> str:
-    """The class of a text by its keys, so that mistakes are reported for the class that the user meant."""
+    """The class of a text by its keys, so that mistakes are reported for the right class."""
     keys = value if isinstance(value, dict) else vars(value) if isinstance(value, Settings) else {}
     return "files" if "source" in keys or "target" in keys else "one_file" if "text" in keys else "registry"
 
@@ -152,7 +152,7 @@ class DevSample(Settings):
 
 
 def kind_of_dev(value: Any) -> str:
-    """The class of dev by its form, so that mistakes are reported for the class that the user meant."""
+    """The class of dev by its form, so that mistakes are reported for the right class."""
     return "sample" if isinstance(value, dict | DevSample) else "list"
 
 

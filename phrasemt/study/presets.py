@@ -140,7 +140,7 @@ def fill_in(system: Values, preset: Values, keys: Mapping[str, Collection[str]])
     """The values of a system, completed by the values of a preset, key by key in all nested sections.
 
     keys: the keys of a model family or an optimiser, by its name. If the study names another family or optimiser than
-    the preset, keys that it lacks are left out.
+    the preset, keys that this one does not have are left out.
     """
     merged = {key: value for key, value in preset.items() if system.get(_EXCLUDED_BY.get(key, "")) is None}
     for key, value in system.items():

@@ -225,7 +225,7 @@ class System(TableRow):
 
 
 def kind_of_system(value: Any) -> str:
-    """The class of a system by its keys, so that mistakes are reported for the class that the user meant."""
+    """The class of a system by its keys, so that mistakes are reported for the right class."""
     keys = value if isinstance(value, dict) else vars(value) if isinstance(value, Settings) else {}
     if "translations" in keys:
         return "outside"
@@ -281,7 +281,7 @@ class Analyses(Settings):
 
 
 class Metric(Settings):
-    """A metric that a program of the user computes: a column of the table (phrasemt/scoring/external.py)."""
+    """A metric that your program computes: a column of the table (phrasemt/scoring/external.py)."""
 
     command: str = Field(
         description="program and arguments, no shell; {hypotheses}, {references} and {sources} become files with one "

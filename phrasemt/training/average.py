@@ -86,8 +86,8 @@ def average_checkpoints(
         "average_checkpoints: %d checkpoints, of the updates %s: dev %s; the last update: dev %s",
         len(updates),
         ", ".join(map(str, updates)),
-        best.told,
-        last.told,
+        best.summary,
+        last.summary,
     )
     if content.worse_than_last:
         log.warning(

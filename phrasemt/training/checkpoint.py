@@ -8,16 +8,12 @@
     state/<signature>/lock                              locked while a process trains
 
 A state contains no state of a random generator: the random numbers of an update depend on its number
-(phrasemt/training/trainer.py).
+(phrasemt/training/trainer.py). The signature is the digest of everything that decides the result, so a return to
+earlier settings finds their state again.
 
-The signature is the digest of everything that decides the result. So trainings with different settings have different
-folders, and a return to earlier settings finds their state again.
-
-A training without a state may continue a copy of the state of an earlier training: a setting such as `max_updates` does
-not decide the weights after an update, it decides which updates there are. So a training of 80 updates continues the
-state of a training of 60, if it ends with the same weights as a training from the first update: the earlier training
-must not have gone beyond the end of this one, and the checkpoints that this one averages must still be there. Otherwise
-it trains from the first update, and the log says why.
+A training without a state continues a copy of the state of an earlier training whose settings differ only in what does
+not decide the weights after an update, such as `max_updates`, if it ends with the same weights as a training from the
+first update (docs/reruns.md). Otherwise it trains from the first update, and the log says why.
 """
 
 from __future__ import annotations

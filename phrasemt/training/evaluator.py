@@ -52,7 +52,7 @@ class Evaluator:
         model.eval()
         translations = None if self._references is None else self._translate(model)
         batches = list(self._reader.batches(_POSITIONS, model.device))  # measurements may pass over them again
-        losses, measurements = model.measure(batches, spread=self._group.map)
+        losses, measurements = model.measure(batches, map_batches=self._group.map)
         scores = None
         if self._group.is_first:
             measured = {name: value / losses.tokens for name, value in losses.parts.items()} | measurements

@@ -20,7 +20,7 @@ import torch
 
 from phrasemt.artefacts.training import TrainingRecord
 from phrasemt.artefacts.vocabulary import Vocabularies
-from phrasemt.batching.reader import BatchReader, PlannedUpdate, Share
+from phrasemt.batching.reader import BatchReader, PlannedUpdate, RankBatches
 from phrasemt.batching.sampler import UpdatePlan
 from phrasemt.decoding.decode import read_dev_references
 from phrasemt.errors import MismatchError, PhrasemtError, StoppedError
@@ -245,11 +245,11 @@ class _Run:
         with self._reporting(), ExitStack() as stack:
             self._catch_up()
             updates = self.plan.updates(first_epoch=progress.epoch, first_update=progress.position)
-            ahead = stack.enter_context(closing(self.trainer.shares.ahead(updates, lambda: self.trainer.capacity)))
-            for update, share in ahead:
+            ahead = stack.enter_context(closing(self.trainer.rank_reader.ahead(updates, lambda: self.trainer.capacity)))
+            for update, of_rank in ahead:
                 if self.reason_to_end is not None:
                     break
-                self._update(update, share)
+                self._update(update, of_rank)
                 report_due = progress.update % UPDATES_BETWEEN_REPORTS == 0
                 if report_due or progress.update == settings.max_updates:
                     self._report()
@@ -335,11 +335,11 @@ class _Run:
         if evaluating or keeping:
             self._save(with_checkpoint=keeping)
 
-    def _update(self, planned: PlannedUpdate, share: Share) -> None:
+    def _update(self, planned: PlannedUpdate, of_rank: RankBatches) -> None:
         """Do one update. Raises PhrasemtError after too many consecutive updates without a step."""
         progress, started = self.progress, time.monotonic()
         epoch, position, rows = planned
-        result = self.trainer.update(progress.update + 1, rows, share)
+        result = self.trainer.update(progress.update + 1, rows, of_rank)
         progress.recent.append({**asdict(result), "seconds": time.monotonic() - started})
         progress.update += 1
         progress.micro_batches += result.micro_batches

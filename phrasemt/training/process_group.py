@@ -1,14 +1,13 @@
 """Data parallelism: processes that train one model together, each with a copy of the model on its own device.
 
-Each process computes the gradient of its share of an update. The gradients are summed before the step, so all
-processes take the same step. They are summed once per update, during the last backward pass of each process
-(phrasemt/training/trainer.py), so processes may have different numbers of micro-batches.
+Gradients are summed once per update, during the last backward pass of each process (phrasemt/training/trainer.py), so
+processes may have different numbers of micro-batches.
 
-A process that waits for the others cannot tell one that hangs from one that has much to do. So each process counts
-signs of progress, such as a micro-batch, and all of them watch their sum (`_Watch`).
+A process that waits for the others cannot tell one that hangs from one that has much to do. So each process counts its
+steps of progress, such as a micro-batch, and all of them watch the sum (`_Watch`).
 
-The launcher describes the processes by the environment variables of `torchrun`: RANK, WORLD_SIZE, LOCAL_RANK and, for
-several machines, MASTER_ADDR and MASTER_PORT. `phrasemt.machine.launch` starts the processes of one machine.
+The launcher (`phrasemt.machine.launch`, torchrun or srun) sets the environment variables of `torchrun`: RANK,
+WORLD_SIZE, LOCAL_RANK and, for several machines, MASTER_ADDR and MASTER_PORT.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ Found = TypeVar("Found")
 
 log = logging.getLogger("phrasemt.train_model")
 
-# A training ends when none of its processes gives a sign of progress for this long. The longest work without one is a
-# micro-batch, the search of one batch of dev, or the writing of a state.
+# A training ends when none of its processes makes progress for this long. The longest single step is a micro-batch, the
+# search of one batch of dev, or the writing of a state.
 PATIENCE = timedelta(minutes=5)
-_LOOKS = 30  # at the sum of all signs within that time
+_LOOKS = 30  # at the sum of all steps within that time
 # Processes of slow nodes may load their programs for minutes before they join.
 _TIME_TO_JOIN = timedelta(minutes=30)
-# The signs decide, so the time of a collective operation has no say.
+# Progress decides, and not the time of a collective operation.
 _TIME_OF_A_COLLECTIVE = timedelta(days=1)
 
 
@@ -65,7 +64,7 @@ class ProcessGroup:
         return self.rank == 0
 
     def progress(self) -> None:
-        """Give a sign of progress."""
+        """Count a step of progress."""
         if self.watch is not None:
             self.watch.count += 1
 
@@ -154,8 +153,8 @@ class LostProcessError(PhrasemtError):
 class _Watch(threading.Thread):
     """Ends this process when no process of the training has made progress for the time of PATIENCE.
 
-    count: signs of progress of this process so far. waiting: whether it waits for the others in a collective operation.
-    A stopped process of a whole stopped job looks at nothing, so the time until it goes on does not count.
+    count: steps of progress of this process so far. waiting: whether it waits for the others in a collective operation.
+    A suspended process looks at nothing, so the time until it goes on does not count.
     """
 
     def __init__(self, store: Store, rank: int, size: int, patience: timedelta) -> None:
@@ -165,18 +164,18 @@ class _Watch(threading.Thread):
         self._ended = threading.Event()
 
     def run(self) -> None:
-        """Add the signs of this process to the sum in the store, and look whether the sum grows."""
-        told, total, looks = 0, -1, 0
+        """Add the progress of this process to the sum in the store, and look whether the sum grows."""
+        added, total, looks = 0, -1, 0
         while not self._wait():
             count = self.count
             try:
-                now = self._store.add("signs", count - told)
-                told, looks, total = count, looks + 1 if now == total else 0, now
-                # Long before the first one gives up, so that a busy machine does not keep others from telling in time.
+                now = self._store.add("progress", count - added)
+                added, looks, total = count, looks + 1 if now == total else 0, now
+                # Long before the first one gives up, so that others can report in time on a busy machine.
                 if self.waiting and looks >= _LOOKS // 2:
                     self._store.set(f"waits/{total}/{self._rank}", "")
                 hanging = self._hanging(total) if looks >= _LOOKS else None
-            except RuntimeError:  # the store ends with the process that holds it, and the others notice that themselves
+            except RuntimeError:  # the store ends with its process, and the others notice that themselves
                 return
             if hanging is not None:
                 self._give_up(hanging)
@@ -189,7 +188,7 @@ class _Watch(threading.Thread):
         return self._ended.wait(self._patience.total_seconds() / _LOOKS)
 
     def _hanging(self, total: int) -> list[int]:
-        """Return the ranks that have not told that they wait for another process since the sum of signs is this."""
+        """Return the ranks that have not reported that they wait for another process since the sum is this."""
         return [rank for rank in range(self._size) if not self._store.check([f"waits/{total}/{rank}"])]
 
     def _give_up(self, hanging: list[int]) -> None:
@@ -199,7 +198,7 @@ class _Watch(threading.Thread):
             what = "another process of this training makes no progress"
         error = LostProcessError(
             what,
-            expected=f"a sign of progress in {self._patience}",
+            expected=f"progress within {self._patience}",
             found=f"none of {self._size} processes; "
             + (f"process {', '.join(map(str, hanging))} hangs" if hanging else "all wait for each other"),
             next_step=_RESUME,
@@ -263,6 +262,6 @@ def _wait_for_all(store: Store, rank: int, size: int) -> None:
         store.wait([f"started/{one}" for one in range(size)], _TIME_TO_JOIN)
     except RuntimeError as error:
         missing = [str(one) for one in range(size) if not store.check([f"started/{one}"])]
-        found = f"no sign of process {', '.join(missing)}"
+        found = f"nothing of process {', '.join(missing)}"
         what = f"not all processes of this training have started within {_TIME_TO_JOIN}"
         raise LostProcessError(what, found=found, next_step="see the messages of the other processes") from error

@@ -113,7 +113,7 @@ class Reporter(ExitStack):
             log.info(
                 "update %d: dev %s%s; evaluations take %.1f %% of the time",
                 evaluation.update,
-                evaluation.told,
+                evaluation.summary,
                 " (best)" if best else "",
                 100 * share,
             )

@@ -1,9 +1,8 @@
 """One update: sum the gradients of micro-batches over all processes, then take a step of the optimiser.
 
-The sum over processes begins while the backward pass that completes it still runs. torch's DistributedDataParallel does
-the same, in messages of the same size and in the order in which gradients become complete. It cannot go on after memory
-ran out within that backward pass, when some messages are sent and others are not; here the process then sends the other
-messages, and all processes begin the update again.
+As in torch's DistributedDataParallel, the sum over processes begins while the last backward pass still runs. That class
+cannot go on after memory ran out within the pass, when some messages are sent and others are not; here the process then
+sends the other messages, and all processes begin the update again.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import torch.distributed as distributed
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from phrasemt.batching.reader import BatchReader, Share, ShareReader
+from phrasemt.batching.reader import BatchReader, RankBatches, RankReader
 from phrasemt.batching.sampler import UpdatePlan, most_padded
 from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import TranslationModel
@@ -182,7 +181,7 @@ _UPDATES_TO_COUNT = 100  # a larger one that comes later is cut
 class UpdateResult:
     """Sums of one update over all micro-batches and processes.
 
-    objective, nll, parts: as in `phrasemt.nn.embeddings.Loss`. skipped: True if the loss or gradient was not finite, so
+    objective, nll, parts: as in `phrasemt.nn.losses.Loss`. skipped: True if the loss or gradient was not finite, so
     that the optimiser took no step.
     """
 
@@ -199,7 +198,7 @@ class Trainer:
     """A model with its optimiser.
 
     capacity: the largest number of positions of a micro-batch, padding included. It shrinks when memory runs out.
-    shares: reads the micro-batches of an update that this process computes.
+    rank_reader: reads the micro-batches of an update that this process computes.
     precision: of matrix products; the precision of the settings, where the device has units for it.
     """
 
@@ -217,22 +216,21 @@ class Trainer:
         self._group = group
         self._gradients = GradientSum(model.parameters(), group)
         self.device = model.device
-        self.shares = ShareReader(reader, self.device.type, rank=group.rank, ranks=group.size)
+        self.rank_reader = RankReader(reader, self.device.type, rank=group.rank, ranks=group.size)
         self.precision = usable_precision(self.settings.precision, self.device)
         use_precision(self.precision)
         self._products = ProductsOfTraining(model, self.precision, self.device)
 
-    def update(self, number: int, rows: NDArray[np.int64], share: Share | None = None) -> UpdateResult:
+    def update(self, number: int, rows: NDArray[np.int64], mine: RankBatches | None = None) -> UpdateResult:
         """Do one update: accumulate the gradient of the mean loss of all rows, then take a step.
 
         Without micro-batches this would be (loss(batch(rows)).objective / tokens).backward(); optimizer.step().
         The mean is over real target tokens, or over sentences if the study gives the size of an update in sentences.
-        number: of the update, from 1. It determines dropout, together with the seed and the rank, so that a resumed
-        training needs no saved state of a random generator.
-        rows: positions in the example store. share: of this process, if it was made ahead. Without a finite loss and
-        gradient there is no step.
+        number: of the update, from 1. It determines dropout, together with the seed and the rank.
+        rows: positions in the example store. mine: the micro-batches of this process, if they were made ahead.
+        Without a finite loss and gradient there is no step.
         """
-        while (sums := self._try_gradients(number, rows, share)) is None:
+        while (sums := self._try_gradients(number, rows, mine)) is None:
             pass
         parameters = list(self.model.parameters())
         norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
@@ -255,16 +253,18 @@ class Trainer:
             skipped=skipped,
         )
 
-    def _try_gradients(self, number: int, rows: NDArray[np.int64], share: Share | None) -> dict[str, Tensor] | None:
-        """Compute the gradients of an update, and the sums of this process's share.
+    def _try_gradients(
+        self, number: int, rows: NDArray[np.int64], mine: RankBatches | None
+    ) -> dict[str, Tensor] | None:
+        """Compute the gradients of an update, and the sums over this rank's micro-batches.
 
         Returns None when the memory of any process ran out; that process has smaller micro-batches from now on.
         """
         torch.manual_seed(_seed(self._seed, number, self._group.rank))
-        if share is None or share.capacity != self.capacity:
-            share = self.shares.read(rows, self.capacity)
+        if mine is None or mine.capacity != self.capacity:
+            mine = self.rank_reader.read(rows, self.capacity)
         try:
-            sums = self._accumulate(share, self._update_size(rows), last=self._gradients.begin_last_pass)
+            sums = self._accumulate(mine, self._update_size(rows), last=self._gradients.begin_last_pass)
         except torch.OutOfMemoryError:
             sums = None
         if sums is None:  # here, because the error keeps the tensors of the failed pass until its handler ends
@@ -280,25 +280,27 @@ class Trainer:
         """Return the number of tokens or sentences that the loss is averaged over."""
         return self._tokens(rows) if self.settings.sentences_per_update is None else len(rows)
 
-    def _accumulate(self, share: Share, units: int, last: Callable[[], object] = lambda: None) -> dict[str, Tensor]:
-        """Accumulate the gradients of the micro-batches of a share; return their sums of losses.
+    def _accumulate(
+        self, mine: RankBatches, units: int, last: Callable[[], object] = lambda: None
+    ) -> dict[str, Tensor]:
+        """Accumulate the gradients of this rank's micro-batches; return their sums of losses.
 
         last: called before the last backward pass.
         """
         self.model.train()
         self.optimizer.wrapped.zero_grad(set_to_none=True)
         sums: dict[str, Tensor] = {}
-        for number, batch in enumerate(share.batches, start=1):
+        for number, batch in enumerate(mine.batches, start=1):
             batch = batch.to(self.device)
             with self._products():
                 loss = self.model.loss(batch, label_smoothing=self.settings.label_smoothing)
             self._group.progress()
-            if number == len(share.batches):
+            if number == len(mine.batches):
                 last()
-            (loss.objective * (share.weight / units)).backward()  # type: ignore[no-untyped-call]
+            (loss.objective * (mine.weight / units)).backward()  # type: ignore[no-untyped-call]
             for name, value in {"objective": loss.objective, "nll": loss.nll, **loss.parts}.items():
-                sums[name] = sums.get(name, 0.0) + value.detach() * share.weight
-        return {**sums, "micro_batches": torch.full((), share.weight * len(share.batches), device=self.device)}
+                sums[name] = sums.get(name, 0.0) + value.detach() * mine.weight
+        return {**sums, "micro_batches": torch.full((), mine.weight * len(mine.batches), device=self.device)}
 
     def _shrink(self) -> None:
         """Halve the capacity, after memory ran out. Raises PhrasemtError when it cannot become smaller."""
@@ -322,7 +324,7 @@ class Trainer:
             return
         updates = itertools.islice(plan.updates(), _UPDATES_TO_COUNT)
         positions = max(plan.positions(rows) for _, _, rows in updates) // self._group.size
-        whole = most_padded(positions, self.device.type)  # a micro-batch that holds the share of an update
+        whole = most_padded(positions, self.device.type)  # a micro-batch that holds this rank's part of an update
         most = min(_MAX_GPU_POSITIONS, max(whole, self.settings.max_length + 2))
         longest, width = plan.longest(most)
         moments = 2 * sum(parameter.nbytes for parameter in self.model.parameters())
@@ -339,7 +341,7 @@ class Trainer:
         """Return the bytes of GPU memory that a micro-batch needs; infinity when memory runs out."""
         torch.cuda.reset_peak_memory_stats(self.device)
         try:
-            self._accumulate(Share(batches=(self._reader(rows),), weight=1.0, capacity=self.capacity), 1)
+            self._accumulate(RankBatches(batches=(self._reader(rows),), weight=1.0, capacity=self.capacity), 1)
         except torch.OutOfMemoryError:
             return math.inf
         finally:

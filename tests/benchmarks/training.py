@@ -103,11 +103,11 @@ def plan_of(examples: Examples, update_size: int = UPDATE) -> UpdatePlan:
 
 def reading_seconds(examples: Examples, plan: UpdatePlan, updates: int | None = None) -> tuple[float, int]:
     """Seconds of making the batches of the first updates, or of an epoch, and how many pairs they have."""
-    from phrasemt.batching.reader import BatchReader, ShareReader
+    from phrasemt.batching.reader import BatchReader, RankReader
     from phrasemt.study.architectures import TransformerModel
     from phrasemt.training.trainer import CPU_POSITIONS
 
-    shares = ShareReader(BatchReader(examples, TransformerModel().model_inputs), "cpu")
+    shares = RankReader(BatchReader(examples, TransformerModel().model_inputs), "cpu")
     start = time.perf_counter()
     pairs = 0
     for rows in itertools.islice(plan.epoch(0), updates):

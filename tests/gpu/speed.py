@@ -102,7 +102,7 @@ def speed_of_updates(model: Architecture, changes: dict[str, Any]) -> dict[str, 
     if not changes and model.family == "transformer":  # seconds for each system
         trainer.find_capacity(plan)
     figures: dict[str, Any] = {"capacity": trainer.capacity, "find_capacity_s": time.perf_counter() - begin}
-    drawn, number = trainer.shares.ahead(plan.updates(), lambda: trainer.capacity), 0
+    drawn, number = trainer.rank_reader.ahead(plan.updates(), lambda: trainer.capacity), 0
 
     def run(count: int) -> tuple[float, int, int]:
         """Seconds, tokens and micro-batches of some updates."""
@@ -126,7 +126,7 @@ def speed_of_updates(model: Architecture, changes: dict[str, Any]) -> dict[str, 
     figures["micro_batches"] = sum(parts for *_, parts in rounds) / (3 * count)
     begin = time.perf_counter()
     for _, _, rows in itertools.islice(plan.updates(), count):
-        trainer.shares.read(rows, trainer.capacity)
+        trainer.rank_reader.read(rows, trainer.capacity)
     figures["collation_ms"] = 1000 * (time.perf_counter() - begin) / count
     if ON_GPU:
         figures["peak_gib"] = torch.cuda.max_memory_allocated() / 2**30

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phrasemt.batching.batch import Batch, collate_chunks, collate_phrases, collate_source, collate_target, pad
+from phrasemt.batching.batch import Batch, collate_chunks, collate_phrases, collate_source, collate_target
 from phrasemt.symbols import BOS, EOS, PAD
 
 # Phrase sizes of each sentence.
@@ -62,10 +62,6 @@ def test_collate_target(sentences):
         assert target.inputs_BT[row].tolist() == [BOS, *sentence, *filling]
         assert target.outputs_BT[row].tolist() == [*sentence, EOS, *filling]
         assert target.mask_BT[row].tolist() == [position <= len(sentence) for position in range(longest)]
-
-
-def test_pad():
-    assert pad([np.array([5, 6]), np.array([7])]).tolist() == [[5, 6], [7, 0]]
 
 
 def test_moving_a_batch_moves_all_of_it():

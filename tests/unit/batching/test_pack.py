@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -124,13 +122,6 @@ def test_the_file_is_plain_arrow_in_record_batches(folder):
     texts = {side: digest_file(folder.path / side) for side in IDS}
     description = {"format": 2, "texts": texts, "source_vocabulary": source.digest, "target_vocabulary": target.digest}
     assert json.loads(table.schema.metadata[b"phrasemt"]) == description
-
-
-def test_record_batches_of_65536_rows(folder):
-    pairs = 65_536 + 10
-    folder.pack("".join(f"{row}\n" for row in range(pairs)), "a\n" * pairs, "x y\n" * pairs)
-    with pa.ipc.open_file(folder.examples) as reader:
-        assert [reader.get_batch(number).num_rows for number in range(reader.num_record_batches)] == [65_536, 10]
 
 
 @pytest.mark.usefixtures("small_batches")
@@ -262,8 +253,3 @@ def test_a_truncated_file_is_refused(folder):
             Examples.open(cut)
         assert str(error.value).startswith(f"{cut}: incomplete or damaged column file (")
         assert str(error.value).endswith("). Next: delete it and run again")
-
-
-def test_reading_does_not_import_torch():
-    code = "import sys, phrasemt.artefacts.columns, phrasemt.batching.pack; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

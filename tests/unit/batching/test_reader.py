@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import phrasemt.batching.reader as shares
+import phrasemt.batching.reader as batch_reader
 from phrasemt.artefacts.columns import Examples
 from phrasemt.batching.reader import BatchReader, SourceCollator, TargetCollator
 from phrasemt.errors import DamagedFileError, MismatchError
@@ -226,12 +226,12 @@ def test_chunks_of_other_rows_or_other_labels_are_refused(examples, tmp_path):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_workers_outlive_signals_to_stop_and_report_damage_as_the_reader_does(examples, tmp_path, monkeypatch, workers):
     """Slurm sends such a signal to all processes of a job, while the training still finishes an update."""
-    monkeypatch.setitem(shares.WORKERS, "cpu", workers)
+    monkeypatch.setitem(batch_reader.WORKERS, "cpu", workers)
     ends = ngram_columns(examples)
     ends[7] = ends[7][:-1]
     reader = BatchReader(examples, MODEL.model_inputs, [write_phrases(tmp_path / "phrases.arrow", ends)])
     updates = [(0, number, np.array([number])) for number in range(10)]
-    ahead = shares.ShareReader(reader, "cpu").ahead(updates, lambda: 100)
+    ahead = batch_reader.RankReader(reader, "cpu").ahead(updates, lambda: 100)
     for (_, number, _), share in itertools.islice(ahead, 5):
         assert [batch.rows for batch in share.batches] == [(number,)]
         children = multiprocessing.active_children()

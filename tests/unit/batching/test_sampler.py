@@ -68,17 +68,6 @@ def test_epochs_and_seeds_change_the_plan_and_repeat_it():
     assert not np.array_equal(np.concatenate(first), np.concatenate(list(plan_of(lengths, seed=2).epoch(0))))
 
 
-def test_resuming_within_an_epoch_gives_the_rest_of_the_plan():
-    plan = plan_of(natural_lengths(1_000))
-    whole = plan.updates()
-    head = [next(whole) for _ in range(40)]
-    epoch, position, _ = head[24]
-    rest = plan.updates(first_epoch=epoch, first_update=position + 1)
-    for expected, (epoch, position, rows) in zip(head[25:], rest, strict=False):
-        assert expected[:2] == (epoch, position)
-        assert np.array_equal(expected[2], rows)
-
-
 def test_long_pairs_are_left_out_and_an_empty_plan_is_an_error():
     plan = plan_of([(3, 3), (10, 3), (3, 10)], max_length=10)
     assert plan.pairs == 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from phrasemt.decoding.beam import Ensemble, beam_search
 from phrasemt.study.schema import Decoding
@@ -21,16 +20,6 @@ def test_the_ensemble_of_two_tables_is_the_table_of_mean_probabilities():
         assert [h.log_prob for h in ours] == pytest.approx([h.log_prob for h in expected], abs=1e-5)
 
 
-def test_equal_members_translate_as_one():
-    model = TableModel(5)
-    for ours, expected in zip(
-        beam_search(Ensemble([model, model, model]), source_of(range(4, 30)), SETTINGS),
-        beam_search(model, source_of(range(4, 30)), SETTINGS),
-        strict=True,
-    ):
-        assert [hypothesis.tokens for hypothesis in ours] == [hypothesis.tokens for hypothesis in expected]
-
-
 def test_a_translation_by_an_ensemble_does_not_depend_on_its_batch():
     ensemble = Ensemble([TableModel(1, end=1.0), TableModel(2, end=1.0)])
     together = beam_search(ensemble, source_of(range(4, 40)), SETTINGS)
@@ -38,8 +27,3 @@ def test_a_translation_by_an_ensemble_does_not_depend_on_its_batch():
         (alone,) = beam_search(ensemble, source_of([word]), SETTINGS)
         assert [hypothesis.tokens for hypothesis in alone] == [hypothesis.tokens for hypothesis in found]
         assert [h.log_prob for h in alone] == pytest.approx([h.log_prob for h in found], abs=1e-5)
-
-
-def test_members_move_with_the_ensemble():
-    ensemble = Ensemble([torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)])
-    assert {parameter.dtype for parameter in ensemble.to(torch.bfloat16).parameters()} == {torch.bfloat16}

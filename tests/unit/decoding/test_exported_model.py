@@ -13,7 +13,7 @@ import yaml
 
 from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.cli import main
-from phrasemt.errors import DamagedFileError, PhrasemtError, StudyError
+from phrasemt.errors import PhrasemtError, StudyError
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import write_lines
 from phrasemt.models.ctranslate2_export import write_ctranslate2_folder
@@ -199,6 +199,11 @@ def _one_gone(name):
             "codes.bpe: not the file that was exported",
         ),
         (lambda folder: _change(folder, lambda values: values.update(files={})), "the model needs is not listed"),
+        (
+            lambda folder: _change(folder, lambda values: values.update(format=1)),  # of version 0.1.0
+            "a file of another format (expected format 2, found 1). Next: copy the folder again from where it was "
+            "exported, or export it again with this version of phrasemt",
+        ),
         (_one_gone("weights.safetensors"), "not listed (expected weights.safetensors)"),
         (_one_gone("codes.bpe"), "not listed (expected codes.bpe)"),
         (_write_into("weights.safetensors", b""), "not a readable weights file"),
@@ -249,20 +254,6 @@ def test_another_family_is_not_for_ctranslate2_and_leaves_no_folder(tmp_path):
     with pytest.raises(PhrasemtError, match="CTranslate2 cannot run this model"):
         write_ctranslate2_folder(tmp_path / "fast", system, {})
     assert not [*tmp_path.glob("*fast*")]
-
-
-def test_given_subwords_are_checked(tmp_path):
-    write_lines(tmp_path / "codes", ["no codes"])
-    outputs = {name: tmp_path / f"made.{name}" for name in ("codes", "source_counts", "target_counts")}
-    with pytest.raises(DamagedFileError):
-        learn_subwords(
-            settings=LearnSubwords(merges=1),
-            cores=1,
-            source=tmp_path / "codes",
-            target=tmp_path / "codes",
-            given=[tmp_path / "codes"] * 3,
-            **outputs,
-        )
 
 
 def test_an_interrupted_translation_leaves_no_file(exported, tmp_path, monkeypatch, capfd):

@@ -1,4 +1,4 @@
-"""Invariants of translation and forced decoding, on two model families with random weights."""
+"""The stages that translate and force, on two model families with random weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.pack import pack_examples
 from phrasemt.batching.reader import BatchReader, SourceCollator
 from phrasemt.decoding.attention import analyse_attention
-from phrasemt.decoding.beam import beam_search, length_penalty
+from phrasemt.decoding.beam import beam_search
 from phrasemt.decoding.contrasts import score_contrasts
 from phrasemt.decoding.decode import translate_split
 from phrasemt.decoding.forced import forced_scores
@@ -32,15 +32,10 @@ from phrasemt.text.subwords import learn_subwords
 from phrasemt.text.vocab import build_vocabulary
 
 SIZE = {"encoder_layers": 2, "decoder_layers": 2, "width": 32, "heads": 4, "ffn_width": 48}
-FAMILIES = [
-    TransformerModel(**SIZE),
-    TransformerModel(**SIZE, norm="pre"),
-    PhraseRepresentationModel(**SIZE),
-    PhraseRepresentationModel(**SIZE, pool="attn", ta="on"),
-]
+FAMILIES = [TransformerModel(**SIZE), PhraseRepresentationModel(**SIZE, pool="attn", ta="on")]
 
 
-@pytest.fixture(params=FAMILIES, ids=["transformer", "pre-norm", "max", "max-attn-ta"])
+@pytest.fixture(params=FAMILIES, ids=["transformer", "max-attn-ta"])
 def settings(request):
     return request.param
 
@@ -69,25 +64,6 @@ def reader(tiny_data, settings):
 DECODING = Decoding(beam=3, n_best=3, max_length_extra=10)
 
 
-def test_reported_score_is_the_score_of_forced_decoding(model, reader, settings):
-    """Incremental float32 steps against one teacher-forced pass: 1e-4 on sums of up to 20 log-probabilities."""
-    for row, hypotheses in enumerate(translate_split(model, reader, DECODING)[:20]):
-        targets = [np.array(hypothesis.tokens, dtype=np.int32) for hypothesis in hypotheses]
-        sources = [reader.examples.source(row)] * len(targets)
-        forced = forced_scores(model, SourceCollator(settings.model_inputs), sources, targets, [row] * len(targets))
-        assert [hypothesis.log_prob for hypothesis in hypotheses] == pytest.approx(forced.tolist(), abs=1e-4)
-        for hypothesis in hypotheses:
-            penalty = length_penalty(len(hypothesis.tokens) + 1, DECODING)
-            assert hypothesis.score == hypothesis.log_prob / penalty
-
-
-def test_a_translation_does_not_depend_on_its_batch(model, reader):
-    together = translate_split(model, reader, DECODING)
-    for row in range(0, len(together), 7):
-        (alone,) = beam_search(model, reader.source([row]), DECODING)
-        assert [hypothesis.tokens for hypothesis in alone] == [hypothesis.tokens for hypothesis in together[row]]
-
-
 def test_a_blank_source_has_an_empty_translation(model, settings, words, tiny_data, tmp_path):
     source = [" ".join(words.tokens([7, 9, 8])), "", " ".join(words.tokens([11, 6]))]
     files = {"rows": ["0", "1", "2"], "source": source, "target": source}
@@ -102,19 +78,6 @@ def test_a_blank_source_has_an_empty_translation(model, settings, words, tiny_da
     for hypotheses, row in ((first, 0), (last, 2)):
         (alone,) = beam_search(model, reader.source([row]), DECODING)
         assert [hypothesis.tokens for hypothesis in hypotheses] == [hypothesis.tokens for hypothesis in alone]
-
-
-def test_beam_1_is_the_argmax_of_teacher_forcing(model, reader):
-    for row, (best,) in enumerate(translate_split(model, reader, Decoding(beam=1))[:10]):
-        memory = model.encode(reader.source([row]))
-        state, last, tokens = model.start(memory, 1), 1, []
-        while len(tokens) < len(best.tokens) + 1:
-            log_probs_BKV, state = model.step(memory, state, torch.tensor([[last]]))
-            log_probs_BKV[..., :2] = -torch.inf
-            last = int(log_probs_BKV.argmax())
-            tokens.append(last)
-        assert tokens[:-1] == list(best.tokens)
-        assert tokens[-1] == 2 or len(best.tokens) == len(reader.examples.source(row)) + 50
 
 
 @pytest.fixture
@@ -173,21 +136,6 @@ def test_the_stage_writes_every_pair_in_order(model, reader, settings, words, we
         assert [entry["subwords"].split() for entry in line["n_best"]] == [words.tokens(h.tokens) for h in hypotheses]
         assert (line["subwords"], line["score"]) == (line["n_best"][0]["subwords"], line["n_best"][0]["score"])
     assert len(list(read_lines(outputs["text"]))) == len(list(read_lines(outputs["tokens"]))) == len(lines)
-
-
-def test_weights_of_another_study_are_refused(weights, tiny_data, settings, tmp_path):
-    other = settings.model_copy(update={"heads": 2})
-    with pytest.raises(MismatchError, match=r"trained with other settings \(expected heads 2, found heads 4\)"):
-        translate_examples(
-            settings=_settings_of(other),
-            cores=1,
-            weights=weights,
-            examples=tiny_data.dev,
-            source_vocabulary=tiny_data.source_vocabulary,
-            target_vocabulary=tiny_data.target_vocabulary,
-            phrases=[],
-            **{name: tmp_path / name for name in ("translations", "tokens", "text")},
-        )
 
 
 HEADER = "row\tsource\tright\twrong\tdistance\tkind"

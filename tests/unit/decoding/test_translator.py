@@ -16,7 +16,7 @@ from phrasemt.batching.pack import pack_examples
 from phrasemt.corpus.clean import clean_pairs
 from phrasemt.decoding.translate import translate_examples
 from phrasemt.decoding.translator import Translator
-from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError
+from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, save_tensors, weights_of
@@ -257,16 +257,3 @@ def test_a_damaged_model_folder_is_refused(exported, name):
     (exported / name).write_bytes(content + b"x")
     with pytest.raises(DamagedFileError, match="not the file that was exported"):
         read_model_folder(exported)
-
-
-def test_weights_of_another_system_are_refused(texts):
-    system = texts.system(FAMILIES["transformer"])
-    other = system.settings.model_copy(update={"model": FAMILIES["relative positions"]})
-    with pytest.raises(MismatchError, match="trained with other settings"):
-        Translator(TrainedSystem("toy", other, system.files), decoding=DECODING, cores=1)
-
-
-def test_a_model_folder_never_overwrites_another(texts, exported):
-    with pytest.raises(PhrasemtError, match="the folder is there already"):
-        write_model_folder(exported, texts.system(FAMILIES["dl4mt"]), {}, {})
-    assert read_model_folder(exported).settings.reads_parses

@@ -238,13 +238,6 @@ def problems(study):
     return load
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-def test_a_preset_alone_is_a_system(study, preset: str) -> None:
-    system = study({"preset": preset}).systems["mine"]
-    assert system == System.model_validate({"preset": preset})
-    assert system.preset == preset
-
-
 def test_what_stands_beside_a_preset_goes_before_it(study) -> None:
     system = study(
         {
@@ -278,11 +271,6 @@ def test_another_family_and_another_optimiser_take_what_they_know(study) -> None
     assert system.training.max_updates == 300_000, "the rest of its training is the preset's"
 
 
-def test_phrases_on_a_big_preset_are_big(study) -> None:
-    model = study({"preset": "xu-big", "model": {"family": "phrase_representation"}}).systems["mine"].model
-    assert (model.width, model.heads, model.ffn_width, model.dropout) == (1024, 16, 4096, 0.3)
-
-
 @pytest.mark.parametrize("preset", PRESETS)
 def test_settings_come_back_from_a_command_line_as_they_were(preset: str) -> None:
     system = System.model_validate({"preset": preset})
@@ -314,13 +302,6 @@ def test_options_of_another_attention_are_named(problems) -> None:
     assert found.startswith("systems.mine.model.ngram_where: unknown key")
 
 
-def test_the_same_family_named_again_changes_nothing(study) -> None:
-    assert (
-        study({"preset": "xu-code", "model": {"family": "phrase_representation"}}).systems["mine"].model
-        == System.model_validate({"preset": "xu-code"}).model
-    )
-
-
 def test_either_count_of_an_update_replaces_the_other(study) -> None:
     by_tokens = study({"preset": "zh-paper", "training": {"tokens_per_update": 4000}}).systems["mine"].training
     assert (by_tokens.tokens_per_update, by_tokens.sentences_per_update) == (4000, None)
@@ -347,11 +328,6 @@ def test_a_preset_with_a_typo_is_one_mistake(problems) -> None:
     assert also[0] == wrong
     assert also[1].startswith("systems.mine.model.pol: unknown key; did you mean 'pool'?; allowed: family, ")
     assert len(also) == 2
-
-
-def test_a_preset_that_is_near_nothing(problems) -> None:
-    assert problems({"preset": "QQ"}) == [f'systems.mine.preset: found "QQ", allowed: {NAMES}']
-    assert problems({"preset": ["ng"]})[0].startswith('systems.mine.preset: found ["ng"], expected text: system of a ')
 
 
 def test_settings_that_do_not_fit_the_preset_s_are_named(problems) -> None:

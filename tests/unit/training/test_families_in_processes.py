@@ -3,7 +3,7 @@
 float64, without dropout. Sums of gradients in another order differ in their last digits, which Adam enlarges where a
 gradient is nearly 0: 1e-9 is a millionth of a step. Evaluations add in one order, so they are equal to the last bit.
 
-Neither the watch over signs of progress nor the launcher knows of a model, so a process that hangs is tested without
+Neither the watch over progress nor the launcher knows of a model, so a process that hangs is tested without
 one, and one that is killed with one family (test_training_processes.py).
 """
 
@@ -74,7 +74,7 @@ def evaluate(model, settings, group):
     with torch.inference_mode():
         batches = reader.batches(24, model.eval().device)
         assert len(batches) > 4
-        losses, measurements = model.measure(batches, spread=group.map)
+        losses, measurements = model.measure(batches, map_batches=group.map)
         search = Evaluator(reader, None, Vocabulary([], digest=""), "13a", group)
         search._SEARCH = Decoding(beam=1, length_penalty=0.0, max_length_extra=3)  # untrained models find no end
         return asdict(losses), measurements, search._translate(model) if settings.translates else None
@@ -134,7 +134,7 @@ def test_processes_train_alike_and_begin_an_update_again_when_memory_runs_out(tm
 
 
 def hang(rank, size, folder):
-    """The last process gives signs of progress for twice the time that the others wait for one, and then stops."""
+    """The last process makes progress for twice the time that the others wait for it, and then stops."""
     os.environ.update({"RANK": str(rank), "WORLD_SIZE": str(size), RENDEZVOUS: str(folder / "meeting")})
     process_group.PATIENCE = timedelta(seconds=3)
     logging.basicConfig(filename=folder / f"{rank}.log")
@@ -164,7 +164,7 @@ def test_a_process_that_hangs_ends_the_others(tmp_path, size):
         last.kill()
     assert len(list(tmp_path.glob("*.met"))) == size
     message = (
-        f"another process of this training makes no progress (expected a sign of progress in 0:00:03, found none of "
+        f"another process of this training makes no progress (expected progress within 0:00:03, found none of "
         f"{size} processes; process {size - 1} hangs)"
     )
     # The first one that gives up names it. Others may notice that one's end before they give up themselves.

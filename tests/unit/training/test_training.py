@@ -16,7 +16,7 @@ import torch
 from processes import wait_until
 from trainings import SMALL, assert_equal_runs, command, run, settings_of
 
-import phrasemt.batching.reader as shares
+import phrasemt.batching.reader as batch_reader
 import phrasemt.training.evaluator as evaluator
 from phrasemt.artefacts.columns import Examples
 from phrasemt.artefacts.training import Evaluation, Metrics
@@ -178,13 +178,13 @@ def test_updates_read_ahead_by_workers_train_alike(tiny_data, tmp_path, monkeypa
     """As on a GPU: to the bit, also when it resumes, and when memory runs out after updates were read ahead."""
     settings = settings_of(max_updates=9, checkpoint_every=3)
     whole = run(tiny_data, tmp_path / "whole", settings)
-    monkeypatch.setitem(shares.WORKERS, "cpu", 2)
+    monkeypatch.setitem(batch_reader.WORKERS, "cpu", 2)
     killed(tiny_data, tmp_path / "killed", settings, monkeypatch, update=5)
     assert not multiprocessing.active_children()
     assert_equal_runs(whole, run(tiny_data, tmp_path / "killed", settings))
     short = []
     for workers in (2, 0):
-        monkeypatch.setitem(shares.WORKERS, "cpu", workers)
+        monkeypatch.setitem(batch_reader.WORKERS, "cpu", workers)
         monkeypatch.setattr(Transformer, "loss", running_out(LOSS, call=4))
         short.append(run(tiny_data, tmp_path / f"short {workers}", settings))
     assert_equal_runs(*short)
