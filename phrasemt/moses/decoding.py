@@ -25,7 +25,7 @@ from phrasemt.files.system import try_lock, work_folder
 from phrasemt.moses.installation import moses_folder, program, run
 from phrasemt.moses.training import REORDERING
 from phrasemt.stages.moses import TranslateWithMoses, TuneMoses
-from phrasemt.study.moses import MosesModel, Search
+from phrasemt.study.rows import MosesModel, Search
 from phrasemt.symbols import escape, unescape
 from phrasemt.text.tokenize import line_detokenizer
 

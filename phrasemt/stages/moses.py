@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phrasemt.stages.stage import Stage, StudyJob, files
-from phrasemt.study.moses import MosesModel, Search, Tuning
+from phrasemt.study.rows import MosesModel, Search, Tuning
 from phrasemt.study.tokenization import Tokenizer
 
 _FILTER = ("scripts/training/filter-model-given-input.pl", "scripts/generic/strip-xml.perl")

@@ -23,9 +23,8 @@ from phrasemt.printed.results import baseline_place
 from phrasemt.study.annotators import Chunker, Parser
 from phrasemt.study.architectures import ModelSettings, PhraseSegmentation, own_settings
 from phrasemt.study.datasets import Dataset, TargetChunks
-from phrasemt.study.moses import MosesModel, MosesSystem
 from phrasemt.study.presets import PRESETS, fill_in
-from phrasemt.study.rows import OutsideSystem, TableRow
+from phrasemt.study.rows import MosesModel, MosesSystem, OutsideSystem, TableRow
 
 Checkpoints = Annotated[int, Field(gt=0), Number(at_most=1_000, because="all these files of weights stay on the disk")]
 Epsilon = Annotated[float, Field(gt=0), Number(at_most=1, because="a larger number would decide the steps alone")]

@@ -29,7 +29,7 @@ from phrasemt.stages.moses import (
     TranslateWithMoses,
     TuneMoses,
 )
-from phrasemt.study.moses import MosesModel, Search, Tuning
+from phrasemt.study.rows import MosesModel, Search, Tuning
 from phrasemt.study.tokenization import Tokenizer
 
 MODEL = {"model": MosesModel(family="moses"), "decoding": Search()}

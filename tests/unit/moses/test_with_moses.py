@@ -42,7 +42,7 @@ from phrasemt.stages.moses import (
     TranslateWithMoses,
     TuneMoses,
 )
-from phrasemt.study.moses import MosesModel, Search, Tuning
+from phrasemt.study.rows import MosesModel, Search, Tuning
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.symbols import escape, unescape
 
