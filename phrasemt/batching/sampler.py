@@ -20,19 +20,17 @@ from numpy.typing import NDArray
 
 from phrasemt.errors import DataError
 
-# Target tokens of a block: pairs of similar length that an update takes together. In the papers' set-ups (8 devices of
-# 4,096 tokens) one device gets this many. A block is one micro-batch with little padding, and an update of a paper's
-# size has blocks of several lengths.
+# Target tokens of a block: pairs of similar length that an update takes together, as one device of the papers does. A
+# block is one micro-batch with little padding, and an update of a paper's size has blocks of several lengths.
 BLOCK_TOKENS = 4_096
 # Rows that are shuffled and sorted together, a pool. A larger corpus is cut into segments of neighbouring rows, and
 # each epoch distributes the segments among pools anew. So the plan needs the same memory for any corpus, and reads the
 # file nearly in its order.
 POOL_ROWS = 2**20
 _SEGMENT_ROWS = 64
-# A micro-batch ends before a longer sentence that would raise its padding above both limits: positions, and share of
-# its positions. One more micro-batch costs about as much as these positions. On a GPU it costs the launches of its
-# kernels, which take as long for few positions as for many. At 15 microseconds of the host for each kernel they cost
-# 7,000 to 12,000 positions of an H200 (docs/performance.md).
+# A micro-batch ends before a longer sentence that would raise its padding above both limits: positions, and part of its
+# positions. One more micro-batch costs about as much as these positions: on a GPU the launches of its kernels, which
+# take as long for few positions as for many (docs/performance.md).
 PADDING = {"cpu": 256, "cuda": 8_192}
 _MAX_PADDING_SHARE = 0.05
 
@@ -161,7 +159,7 @@ class UpdatePlan:
 
 
 def most_padded(positions: int, device: str) -> int:
-    """Return the most positions, padding included, that a micro-batch of so many positions without padding has."""
+    """Return the most positions, padding included, of a micro-batch with this many positions without padding."""
     return positions + max(PADDING[device], math.ceil(positions * _MAX_PADDING_SHARE / (1 - _MAX_PADDING_SHARE)))
 
 

@@ -1,10 +1,8 @@
 """The stage `analyse_attention`: where a model attends while it predicts the references of a test set.
 
-For each attention: the share of the weights that n-grams of each order have, for each head (phrasal attention,
-Figures 2 and 3: 50 to 60 % on n-grams of two or more tokens), and the entropy of the weights, which tells whether
-attention to few phrases is more decided than attention to many tokens. Perplexity with the diagnostics of the
-model, such as `perplexity_without_phrases`, shows whether the model uses its phrases. The weights themselves are stored
-for a few sentence pairs at equal distances in the test set.
+For each attention: the part of the weights on n-grams of each order, by head (Nguyen et al., Figures 2 and 3), and the
+entropy of the weights. Perplexity with the diagnostics of the model, such as `perplexity_without_phrases`, shows
+whether the model uses its phrases. The weights themselves are stored for a few sentence pairs at equal distances.
 
 Letters: B sentences, h heads, Q query positions, N orders of n-grams (1: tokens), K key positions.
 """

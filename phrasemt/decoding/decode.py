@@ -30,7 +30,7 @@ from phrasemt.text.unspaced import join_unspaced
 # Source positions of a batch times hypotheses. On a CPU more make no product faster. A GPU has room for many more; a
 # batch that does not fit into its memory is divided.
 _BATCH_POSITIONS = {"cpu": 8_000, "cuda": 200_000}
-# A short sentence counts as so many positions, because a step needs the same memory for each sentence.
+# A short sentence counts as this many positions, because a step needs the same memory for each sentence.
 _LEAST_POSITIONS = 8
 
 

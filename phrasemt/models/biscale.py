@@ -238,8 +238,8 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
         """Compute the states at all positions under teacher forcing.
 
         Chunks begin where the target's chunks begin. For a target without chunks the model decides about boundaries.
-        UPDATE is computed for all sentences and selected where b_t = 1. Computing it for those sentences only gives
-        the same result and saved about 4 % of a training step on a CPU, because copies cost most of the gain.
+        UPDATE is computed for all sentences and selected where b_t = 1, because copies would cost most of the gain of
+        computing it for those sentences only.
         """
         e_BTE = self.words.embed_target(target.inputs_BT)
         steps, state = Steps(self, memory), self.initial(memory)

@@ -105,9 +105,8 @@ def _refuse_too_large(model: nn.Module) -> None:
 class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the floating-point operations of matrix products, all of which are 0, and draws no random numbers.
 
-    The weights of a model that is made under it have no values, and take no memory until somebody reads them. Nobody
-    does, and no operations are counted that a model needs for large numbers only (phrasemt/nn/losses.py). torch's
-    own FlopCounterMode also keeps the count of each module, and imports torch's compiler, as the device "meta" does.
+    The weights of a model that is made under it have no values and take no memory, because nothing reads them. torch's
+    own FlopCounterMode imports torch's compiler, as the device "meta" does.
     """
 
     operations = 0

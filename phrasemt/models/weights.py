@@ -131,8 +131,8 @@ def _shapes(shapes: Mapping[str, tuple[int, ...]], names: Sequence[str]) -> str:
 def start_from(model: torch.nn.Module, path: Path, described: Mapping[str, Any]) -> None:
     """Copy the weights of a safetensors file into a new model that is to be trained.
 
-    described: `describe_weights` of the model. A file of phrasemt must have the same vocabularies; other settings of
-    the model, such as dropout, may differ and are named in the log. A file of another program has no description.
+    described: `describe_weights` of the model. A file of phrasemt must have the same vocabularies; the log names other
+    settings that differ, such as dropout. A file of another program has no description.
     Raises DamagedFileError for other files, MismatchError for other names, shapes or vocabularies.
     """
     other = "give the weights of such a model in init_from, or leave init_from out"

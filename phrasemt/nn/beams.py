@@ -91,7 +91,7 @@ class BeamCache(SearchTensors):
         return self.history_BKL.shape[1]
 
     def grown(self) -> Self:
-        """Make room for one more entry of each hypothesis, as part of its history. `add` fills it, layer by layer."""
+        """Make room for one more entry of each hypothesis, as part of its history; `add` fills it, layer by layer."""
         keys_values, (sentences, beams, entries) = self.keys_values_N2BhLE, self.history_BKL.shape
         if entries == keys_values.shape[4]:
             keys_values = _room_like(keys_values, 2 * entries)

@@ -30,9 +30,8 @@ from phrasemt.nn.recording import Attention, recording
 
 # A unit sigma(z) is saturated below SATURATED or above 1 - SATURATED, where its gradient is below 8 % of the largest.
 SATURATED = 0.02
-# A network is dead when a larger share of its units is saturated, or when the signal of its output is no larger part of
-# its constant. With `sigmoid: plain` the part is 0.04 (decoder layer 6 of 6, post-norm) to 0.3 at the start, and 0.2 in
-# small networks that have learned; with centred units it is at least 0.3 at the start.
+# A network is dead when a larger part of its units is saturated, or when the signal of its output is no larger part of
+# its constant. Small networks that have learned have 0.2 and more.
 DEAD_SATURATED = 0.95
 DEAD_SIGNAL = 0.05
 
@@ -89,7 +88,7 @@ class Measurement(ABC):
 
 
 class NgramMass(Measurement):
-    """phrase_mass_<place>: the share of attention on n-grams of two or more tokens, 0 to 1.
+    """phrase_mass_<place>: the part of attention on n-grams of two or more tokens, 0 to 1.
 
     It is the mean over layers, heads and real queries under teacher forcing. Nguyen et al. report 50 to 60 %. Only
     attention to n-grams is watched.
@@ -118,8 +117,7 @@ class NgramMass(Measurement):
 class OwnChunks(Measurement):
     """perplexity_own_chunks: of the words, where chunks begin where the model decides.
 
-    The given chunks tell something about the words to come: where they begin, and how long they are. A search does not
-    know them, nor does a model without chunks. So this perplexity compares with that of other families.
+    Given chunks reveal something about the words to come, so only this perplexity compares with that of other families.
     log_probs: of a model of chunks.
     """
 
@@ -149,7 +147,7 @@ def _watch_units(stack: ExitStack, module: nn.Module, mask: Tensor, sums: Sums, 
 
 
 def _unit_values(sums: Sequence[float]) -> dict[str, float]:
-    """unit: mean of sigma(z). saturated: share of units that are saturated."""
+    """unit: mean of sigma(z). saturated: the part of the units that is saturated."""
     number, units, saturated = sums
     return {"unit": units / number, "saturated": saturated / number}
 
@@ -244,10 +242,8 @@ def _why_dead(values: Mapping[str, float]) -> str | None:
 class UseOfAttentions(Measurement):
     """perplexity_without_<group>: perplexity when the results of some attentions are their means over all positions.
 
-    If it is not clearly higher than the model's perplexity, the model makes no use of what the group attends to. The
-    BLEU of a model does not show it: a decoder without phrases can read the source tokens, and a decoder without these
-    can read the phrases. Groups without attentions are left out.
-    loss: computes the loss of a batch without label smoothing.
+    If it is not clearly higher than the model's perplexity, the model makes no use of what the group attends to. Groups
+    without attentions are left out. loss: computes the loss of a batch without label smoothing.
     """
 
     GROUPS: ClassVar[dict[str, tuple[AttentionPlace, ...]]] = {

@@ -91,7 +91,7 @@ def _key(dataset: str, test_set: str, datasets: Mapping[str, Dataset]) -> str:
     return f"{dataset}.{test_set}" if len(datasets) > 1 else test_set
 
 
-# Defaults of phrase-based systems are Moses' own (Koehn et al. 2007), with two exceptions: fast_align in place of GIZA++
+# Defaults of phrase-based systems are those of Moses (Koehn et al. 2007), except fast_align in place of GIZA++
 # and batch MIRA in place of MERT, so titles name aligner and tuner.
 _IN_MEMORY = "the decoder keeps all of them in memory"
 WordCount = Annotated[int, Field(gt=0), Number(at_most=1_000, because="alignment of longer sentences takes hours")]

@@ -24,8 +24,8 @@ class Evaluator:
     """Computes the scores of a model on dev.
 
     Perplexity and further losses of the model are per subword. dev BLEU: `phrasemt.decoding.decode`.
-    The processes of a group share the batches of the search and those of the losses and measurements
-    (`ProcessGroup.map`). Batches and the order of sums are those of one process, so the scores are, too, to the bit.
+    The processes of a group divide the batches among themselves (`ProcessGroup.map`). Batches and the order of sums are
+    those of one process, so the scores are, too, to the bit.
     references: tokenised references, or None for a model that does not translate, which then has no dev_bleu.
     bleu: sacreBLEU's tokeniser for the target language.
     """

@@ -109,8 +109,8 @@ def train_model(
 ) -> None:
     """Train a system until its last update or early stopping, and write a record of the training.
 
-    state: folder of checkpoints and saved states, which remains between runs. The same command resumes from the last
-    saved state and, on the same machine, ends with the same weights as a training without interruption.
+    state: folder of checkpoints and states. The same command resumes from the last state and, on the same machine, ends
+    with the same weights as a training without interruption.
     processes: number of processes that train together; this is one of them.
     initial_weights: a safetensors file that the training starts from, or none for random weights.
     minutes: time until the training stops and saves its state; 0 for no limit.

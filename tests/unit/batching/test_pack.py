@@ -196,18 +196,6 @@ def test_examples_of_other_vocabularies_are_refused(folder):
     )
 
 
-def write_store(path: Path, *, source: pa.Array, schema_format: object = 2) -> None:
-    columns = {"row": pa.array([0, 1]), "source": source, "target": pa.array([[4], [5]], pa.list_(pa.int32()))}
-    description = {"format": schema_format, "texts": {}, "source_vocabulary": "s", "target_vocabulary": "t"}
-    table = pa.table(columns).replace_schema_metadata({"phrasemt": json.dumps(description)})
-    with pa.ipc.new_file(str(path), table.schema) as writer:
-        writer.write(table)
-
-
-def lists(*sentences: list[int]) -> pa.Array:
-    return pa.array(sentences, pa.list_(pa.int32()))
-
-
 def write_ids(path: Path, source: list[list[int]]) -> None:
     batch = {"source": RaggedArray.of(source), "target": RaggedArray.of([[4], [5]])}
     description = {"source_vocabulary": "s", "target_vocabulary": "t"}
@@ -227,19 +215,6 @@ def test_ids_are_checked(tmp_path):
     write_ids(path, [[4], [2]])
     with pytest.raises(DamagedFileError):
         Examples.open(path).check_ids(10, 6)
-
-
-def test_other_formats_and_schemas_are_refused(tmp_path):
-    path = tmp_path / "examples.arrow"
-    write_store(path, source=lists([4], [5]), schema_format=1)
-    with pytest.raises(
-        DamagedFileError, match=r"\(found format 1, .* instead of format 2, .*\). Next: delete it and run"
-    ):
-        Examples.open(path)
-    write_store(path, source=pa.array([[4], [5]], pa.list_(pa.int64())))
-    with pytest.raises(DamagedFileError) as error:
-        Examples.open(path)
-    assert "columns row int64, source list<item: int64>, target list<item: int32>, instead" in str(error.value)
 
 
 @pytest.mark.usefixtures("small_batches")

@@ -19,7 +19,6 @@ from phrasemt.decoding.contrasts import score_contrasts
 from phrasemt.decoding.decode import translate_split
 from phrasemt.decoding.forced import forced_scores
 from phrasemt.decoding.translate import translate_examples
-from phrasemt.errors import DataError, MismatchError
 from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, save_tensors, weights_of
@@ -221,17 +220,3 @@ def test_exactly_one_side_of_a_contrast_wins(contrast_files, tmp_path, whole_wor
     assert by_low[16] == {"pairs": 1, "right": 0, "low": 16}  # a tie is not a preference
     assert (number["kind"], number["pairs"], number["right"]) == ("number", 3, 1)
     assert word == {"pairs": 1, "right": 0, "kind": "word", "by_distance": []}
-
-
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        (["source\tright"], "contrasts: not a file of contrastive pairs"),
-        ([HEADER, "0\ta\tb\tc\tfar\tsingular"], "contrasts, line 2: not a contrastive pair"),
-        ([HEADER, "0\ta\tb\tc\t0\tsingular"], "contrasts, line 2: not a contrastive pair .* at least 1"),
-        ([HEADER, "0\ta\tb\tc\t1\tsingular", "0\ta\tb"], "contrasts, line 3: not a contrastive pair"),
-    ],
-)
-def test_the_error_names_a_damaged_contrast_file(contrast_files, tmp_path, lines, message):
-    with pytest.raises((DataError, MismatchError), match=message):
-        contrasts_of(contrast_files, tmp_path, lines)

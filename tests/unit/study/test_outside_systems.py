@@ -70,12 +70,6 @@ def test_mistakes_are_named(tmp_path: Path, other: dict[str, object], test_sets:
     assert message in str(error.value)
 
 
-def test_mistakes_in_other_systems_keep_their_places(tmp_path: Path) -> None:
-    with pytest.raises(StudyError) as error:
-        load_study(study_file(tmp_path, {"model": {"family": "transformer", "widht": 3}}))
-    assert "systems.other.model.widht: unknown key; did you mean 'width'?" in str(error.value)
-
-
 def test_a_file_that_is_not_there_is_named_before_the_run(tmp_path: Path) -> None:
     with pytest.raises(StudyError) as error:
         read_study(study_file(tmp_path, {"translations": str(tmp_path / "none.de")}))

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from nist_texts import CHINESE, write_nist_texts
+from nist_texts import write_nist_texts
 
 from phrasemt.cli import main
 from phrasemt.errors import StudyError
@@ -81,22 +81,6 @@ def test_a_test_set_with_three_references_is_not_that_of_the_paper(study: Path) 
         "datasets.nist: stands_for is 'zhou2017/zh-en', whose MT03 has 4 references (the target and 3 under "
         "`references`), but MT03 has 3"
     ]
-
-
-def test_a_text_in_another_encoding(study: Path) -> None:
-    (study.parent / "data" / "nist" / "MT05.zh").write_text("\n".join(CHINESE), encoding="GB18030")
-    (problem,) = _problems(study)
-    assert problem.startswith("datasets.nist.splits.test.MT05.0.source: data/nist/MT05.zh, line 1, byte 1: not UTF-8")
-    assert "iconv -f GB18030 -t UTF-8" in problem
-
-
-def test_a_text_that_is_cut_into_subwords(study: Path) -> None:
-    path = study.parent / "data" / "nist" / "MT03.en.2"
-    path.write_text("It is so@@ me@@ thing else .\n" * len(path.read_text().splitlines()))
-    (problem,) = _problems(study)
-    assert problem.startswith(
-        "datasets.nist.splits.test.MT03.0.references.1: data/nist/MT03.en.2, line 1: the text is cut into subwords"
-    )
 
 
 def test_all_texts_of_the_user_are_listed(study: Path, capsys: pytest.CaptureFixture[str]) -> None:

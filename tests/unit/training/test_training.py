@@ -236,13 +236,6 @@ def evaluation(update, bleu, perplexity):
     return Evaluation(update=update, dev_bleu=bleu, dev_perplexity=perplexity)
 
 
-def test_perplexity_decides_between_equal_bleu():
-    values = evaluations_of((0.0, 90.0), (0.0, 20.0), (0.0, 30.0))
-    assert Progress(evaluations=values).ranked == [values[1], values[2], values[0]]
-    values = evaluations_of((3.0, 9.0), (4.0, 8.0), (4.0, 7.0), (2.0, 1.0))
-    assert Progress(evaluations=values).ranked == [values[2], values[1], values[0], values[3]]
-
-
 def test_early_stopping_counts_from_the_first_bleu_above_zero():
     values = evaluations_of((0.0, 20.0), (0.0, 30.0), (0.0, 40.0), (1.5, 50.0), (0.0, 60.0), (1.0, 70.0))
     counts = [Progress(evaluations=values[:seen]).evaluations_since_best for seen in range(len(values) + 1)]
