@@ -15,7 +15,7 @@ Edges = set[tuple[str, str]]
 
 
 def _with_shortcuts(edges: Edges) -> Edges:
-    """All pairs of rules of which the second comes somewhere after the first; the picture leaves most of them out."""
+    """All pairs of rules of which the second comes somewhere after the first; the picture omits most of them."""
     while more := {(first, last) for first, middle in edges for other, last in edges if middle == other} - edges:
         edges = edges | more
     return edges

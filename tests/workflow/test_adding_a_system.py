@@ -1,4 +1,4 @@
-"""docs/adding-a-system.md, word for word: its blocks become files, and its commands run in a copy of the repository."""
+"""docs/adding-a-system.md as it is: its blocks become files, and its commands run in a copy of the repository."""
 
 from __future__ import annotations
 
@@ -28,39 +28,29 @@ def commands(repository: Path, tmp_path: Path) -> list[str]:
     return [line for block in blocks for line in block.splitlines()]
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """Of an activated .venv."""
+def run(command: str, folder: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run a command in the activated .venv; it must end with this exit code."""
     path = f"{folder / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    return os.environ | {"PYTHONPATH": str(folder), "PATH": path}
-
-
-def run(command: str, folder: Path) -> str:
-    done = subprocess.run(
-        command, shell=True, cwd=folder, env=environment(folder), capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, f"{command}\n{done.stderr[-3000:]}"
-    return done.stdout
+    environment = os.environ | {"PYTHONPATH": str(folder), "PATH": path}
+    done = subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == code, f"{command}\n{done.stderr[-3000:]}"
+    return done
 
 
 def test_the_system_of_the_page_is_described_and_its_keys_are_checked(commands: list[str], tmp_path: Path) -> None:
     check, describe, *_ = commands
     # The window takes no parameters: 1.00 times the multiply-adds of the baseline.
-    assert re.search(r"^base, the baseline .* x 1\.00$", run(describe, tmp_path), re.MULTILINE)
+    assert re.search(r"^base, the baseline .* x 1\.00$", run(describe, tmp_path).stdout, re.MULTILINE)
     study = tmp_path / "studies" / "window-attention.yaml"
     study.write_text(study.read_text().replace("window: 4", "window: 0, windows: 3"))
-    refused = subprocess.run(
-        check, shell=True, cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, check=False
-    )
-    assert refused.returncode == 2
-    assert "systems.window.model.window: found 0, expected greater than 0" in refused.stderr
-    assert (
-        "systems.window.model.windows: unknown key; did you mean 'window'?; allowed: family, width, " in refused.stderr
-    )
+    refused = run(check, tmp_path, code=2).stderr
+    assert "systems.window.model.window: found 0, expected greater than 0" in refused
+    assert "systems.window.model.windows: unknown key; did you mean 'window'?; allowed: family, width, " in refused
 
 
 @pytest.mark.slow
 def test_the_page_leads_to_a_table(commands: list[str], tmp_path: Path) -> None:
-    printed = [run(command, tmp_path) for command in commands]
+    printed = [run(command, tmp_path).stdout for command in commands]
     assert "systems: base, window" in printed[0]
     assert "window: 4" in (tmp_path / "micro.yaml").read_text()
     assert "| Window of 4 tokens " in printed[-1]

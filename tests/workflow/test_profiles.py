@@ -23,14 +23,6 @@ def test_stages_that_run_models_ask_for_a_gpu(repository: Path, profile: str) ->
         assert any("gpu" in f"{key} {value}" for key, value in resources[stage].items()), stage
 
 
-def test_the_local_profile_plans_a_study(repository: Path, tmp_path: Path, warm: WarmPython) -> None:
-    workplace = Workplace.new(repository, tmp_path, warm=warm)
-    done = workplace.snakemake("--dry-run")
-    assert done.returncode == 0, done.stderr
-    assert "results/tiny/report.html" in done.stdout
-    assert list(workplace.folder.glob("results/*")) == []
-
-
 def test_a_run_that_is_promised_gpus_does_not_train_on_the_cpu(
     repository: Path, tmp_path: Path, warm: WarmPython
 ) -> None:
