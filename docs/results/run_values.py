@@ -15,12 +15,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from pydantic import TypeAdapter
 from runs import FOLDER, Run, TestSet, read_runs
 
 from phrasemt.artefacts.scores import GainByLength, MetricComparison
 from phrasemt.files.yaml import parse_yaml
-from phrasemt.models.cost import idle_parameters_of
 from phrasemt.scoring.gains import Gains, PairedTest, groups_up_to
 from phrasemt.scoring.significance import (
     ResampledRuns,
@@ -32,7 +30,6 @@ from phrasemt.scoring.significance import (
     resample,
     seed_variations,
 )
-from phrasemt.study.architectures import Architecture, ModelSettings
 
 _METRICS = ("bleu_tok", "bleu_tok_compound_split", "bleu_detok", "chrf2", "ter")
 
@@ -50,8 +47,6 @@ COMPARED = [
     if "compared" in one
 ]
 _UNSEEDED = ("multi30k-moses/captions/untuned", "multi30k-moses/captions-into-english/untuned")
-_GONE = {"ntok_round", "parse_unit", "w_boundary", "w_label"}  # keys of earlier versions, without parameters
-_MODEL: TypeAdapter[Architecture] = TypeAdapter(ModelSettings)
 _DRAWS = {"samples": 10_000, "seed": 12345}
 
 
@@ -121,17 +116,6 @@ def _resampled(key: str) -> ResampledRuns:
         printed = {name: metric for name, metric in scores.metrics.items() if name in _METRICS}
         of_runs.append(scores.model_copy(update={"metrics": printed}))
     return resample(of_runs, **_DRAWS)
-
-
-def idle_parameters(key: str) -> int:
-    """The parameters of a system that change nothing: of its record, or for earlier records of the model itself."""
-    record = runs(key)[0].record
-    if record.get("idle_parameters") is not None:
-        return int(record["idle_parameters"])
-    model = {key: value for key, value in record["model"].items() if key not in _GONE}
-    if "phrase" in model:
-        model["phrase"] = {key: value for key, value in model["phrase"].items() if key not in _GONE}
-    return idle_parameters_of(_MODEL.validate_python(model))
 
 
 # Up to so many words of the source; the last group of Multi30k has 102 of 1,000 sentences.

@@ -23,7 +23,6 @@ from run_values import (
     by_seed,
     dev_at,
     gain,
-    idle_parameters,
     interval,
     keys_of,
     name,
@@ -82,7 +81,8 @@ def _power(key: str) -> str:
 
 
 def _parameters(key: str) -> str:
-    parameters, idle = runs(key)[0].record["parameters"], idle_parameters(key)
+    record = runs(key)[0].record
+    parameters, idle = record["parameters"], record["idle_parameters"]
     return f"{parameters:,}" + (f" ({parameters - idle:,})" if idle else "")
 
 
