@@ -137,6 +137,8 @@ def test_raw_text_is_forced_as_in_the_study(study: Workplace, tmp_path: Path, ca
         assert written[row].phrase_ends == sentence.phrase_ends
         assert written[row].log_probs == pytest.approx(sentence.log_probs, abs=1e-5)
         assert len(written[row].attentions) == len(sentence.attentions)
+    (tmp_path / "short").write_text("Ein Hund.\n")
+    assert main(["force", TEXTS[0], str(tmp_path / "short"), *CHOICE, system]) == 2
 
 
 def test_sheets_are_made_filled_in_and_scored(study: Workplace, tmp_path: Path, capfd: Any) -> None:
