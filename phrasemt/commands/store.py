@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     clean_up = action(
         "gc",
         _clean_up,
-        "merge small files; remove damaged files, files that no entry needs, and unfinished files older than a day",
+        "merge small files; remove damaged files, and after a day unfinished files and files that no entry needs",
     )
     clean_up.add_argument(
         "--unused", type=in_range(float, 0), default=math.inf, metavar="DAYS",
@@ -115,9 +115,7 @@ def _clean_up(options: argparse.Namespace) -> None:
     cleaned = outputs.clean(options.cache, options.unused * SECONDS_OF_A_DAY)
     print(
         f"outputs of stages: {cleaned.entries:,} entries, {cleaned.blobs:,} files ({size(cleaned.bytes)}) and "
-        f"{cleaned.leftovers:,} leftovers removed"
-        + (f"; {cleaned.young:,} files that no entry needs remain until they are a day old" if cleaned.young else "")
-        + _refused(cleaned)
+        f"{cleaned.leftovers:,} leftovers removed" + _refused(cleaned)
     )
 
 

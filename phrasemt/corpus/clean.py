@@ -173,7 +173,6 @@ class _Counts:
     read: int = 0
     kept: int = 0
     left_out: int = 0
-    carriage_returns: int = 0
     normalised: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     signs: tuple[Signs, Signs] = field(default_factory=lambda: (Signs(), Signs()))
@@ -183,7 +182,6 @@ class _Counts:
             self.signs[side].mark(self.read + offset + 1, piece)
         self.read += judged.size
         self.kept += len(judged.kept)
-        self.carriage_returns += judged.carriage_returns
         self.normalised += judged.normalised
         self.dropped.update(name for _, name, _ in judged.dropped)
         assert self.kept + self.dropped.total() == self.read
@@ -200,8 +198,6 @@ class _Counts:
         log.info("clean_pairs: read %d pairs, kept %d, dropped %d%s", self.read, self.kept, self.read - self.kept, why)
         if self.left_out:
             log.info("clean_pairs: the sample leaves out %d of the pairs that were kept", self.left_out)
-        if self.carriage_returns:
-            log.info("clean_pairs: %d lines ended in a carriage return (CRLF)", self.carriage_returns)
         if self.normalised:
             log.info("clean_pairs: %d lines had white space or control characters normalised", self.normalised)
 
@@ -300,7 +296,6 @@ class _Judged:
     kept: list[tuple[int, tuple[str, ...], bytes]] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
     cut: list[tuple[int, int, str]] = field(default_factory=list)
-    carriage_returns: int = 0
     normalised: int = 0
 
 
@@ -344,9 +339,7 @@ def _judge(judge: _Judge, batch: list[tuple[str, ...]]) -> _Judged:
     for offset, raw_pair in enumerate(batch):
         pair = tuple(map(normalise_spaces, raw_pair))
         if pair != raw_pair:
-            for raw, line in zip(raw_pair, pair, strict=True):
-                judged.carriage_returns += raw.endswith("\r")
-                judged.normalised += raw.removesuffix("\r") != line
+            judged.normalised += sum(map(str.__ne__, raw_pair, pair))
         judged.cut += [(side, offset, piece) for side, line in enumerate(pair) if (piece := marked(line))]
         if reason := judge.reason_to_drop(*pair):
             judged.dropped.append((offset, *reason))

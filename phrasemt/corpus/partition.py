@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from phrasemt.corpus.normalise import composed, normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_parallel, write_atomic
@@ -45,8 +47,7 @@ def partition_corpus(
     """Write `settings.test` pairs to test, `settings.dev` pairs to dev, and the other pairs to train.
 
     source, target: texts line by line, read one after the other. Lines are copied unchanged, in this order.
-    Raises DataError for an empty text, sides with unequal
-    numbers of lines, and sizes that cannot be reached.
+    Raises DataError for an empty text, sides with unequal numbers of lines, and sizes that cannot be reached.
     """
     components = find_components(source, target)
     split_of_component = draw_splits(components, dev=settings.dev, test=settings.test, seed=settings.seed)
@@ -77,10 +78,10 @@ def _pairs(source: Sequence[Path], target: Sequence[Path]) -> Iterator[tuple[str
 class Components:
     """The connected components of a corpus, numbered from 0 in the order of their first pairs."""
 
-    of_row: array[int]  # component of each pair
-    sizes: array[int]  # number of pairs of each component
+    of_row: list[int]  # component of each pair
+    sizes: list[int]  # number of pairs of each component
     keys: list[bytes]  # digest of the first source sentence of each component; all keys differ
-    has_empty_side: bytearray  # 1 for a component that contains an empty side
+    has_empty_side: set[int]  # components that contain an empty side
 
 
 def sentence_digest(line: str) -> bytes:
@@ -90,51 +91,35 @@ def sentence_digest(line: str) -> bytes:
 
 def find_components(source: Sequence[Path], target: Sequence[Path]) -> Components:
     """The connected components of parallel texts. Memory: a digest and a number for each sentence."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     numbers: tuple[dict[bytes, int], dict[bytes, int]] = ({}, {})  # for each side: sentence -> number from 0
-    source_of_row, target_of_row = array("i"), array("i")
-    for source_line, target_line in _pairs(source, target):
-        for line, number, of_row in (
-            (source_line, numbers[0], source_of_row),
-            (target_line, numbers[1], target_of_row),
-        ):
-            of_row.append(number.setdefault(sentence_digest(line), len(number)))
-    if not source_of_row:
+    rows = array("i"), array("i")  # for each side: number of the sentence of each pair
+    for pair in _pairs(source, target):
+        for line, number, of_side in zip(pair, numbers, rows, strict=True):
+            of_side.append(number.setdefault(sentence_digest(line), len(number)))
+    if not rows[0]:
         where, next_step = ", ".join(map(str, [*source, *target])), "check the paths in the study"
         raise DataError(
             "the text is empty", where=where, expected="at least one line", found="0 lines", next_step=next_step
         )
-    targets_from = len(numbers[0])  # nodes of the graph: the source sentences, then the target sentences
-    parent = array("i", range(targets_from + len(numbers[1])))
-    for source_number, target_number in zip(source_of_row, target_of_row, strict=True):
-        _unite(parent, source_number, targets_from + target_number)
-    components = Components(array("i"), array("i"), [], bytearray())
-    component_of_root: dict[int, int] = {}
-    digests, no_text = list(numbers[0]), sentence_digest("")
-    empty_source, empty_target = (number.get(no_text) for number in numbers)
-    for source_number, target_number in zip(source_of_row, target_of_row, strict=True):
-        component = component_of_root.setdefault(_root(parent, source_number), len(component_of_root))
-        if component == len(components.sizes):
-            components.sizes.append(0)
-            components.keys.append(digests[source_number])
-            components.has_empty_side.append(False)
-        components.of_row.append(component)
-        components.sizes[component] += 1
-        if source_number == empty_source or target_number == empty_target:
-            components.has_empty_side[component] = True
-    return components
-
-
-def _root(parent: array[int], node: int) -> int:
-    """The root of the set of `node`, found with path halving (union-find)."""
-    while parent[node] != node:
-        parent[node] = node = parent[parent[node]]
-    return node
-
-
-def _unite(parent: array[int], first: int, second: int) -> None:
-    first, second = _root(parent, first), _root(parent, second)
-    # The smaller number becomes the root, so that the result does not depend on the order of the pairs.
-    parent[max(first, second)] = min(first, second)
+    sources, targets = (np.array(of_side) for of_side in rows)
+    # Nodes of the graph: the source sentences, then the target sentences.
+    nodes = sum(map(len, numbers))
+    edges = coo_array((np.ones(len(sources), bool), (sources, targets + len(numbers[0]))), shape=(nodes, nodes))
+    labels = connected_components(edges, directed=False)[1][sources]
+    _, first, of_row, sizes = np.unique(labels, return_index=True, return_inverse=True, return_counts=True)
+    order = np.argsort(first)
+    of_row = np.argsort(order)[of_row]
+    empty = [number.get(sentence_digest(""), -1) for number in numbers]
+    digests = list(numbers[0])
+    return Components(
+        of_row=of_row.tolist(),
+        sizes=sizes[order].tolist(),
+        keys=[digests[number] for number in sources[first[order]]],
+        has_empty_side=set(of_row[(sources == empty[0]) | (targets == empty[1])].tolist()),
+    )
 
 
 def draw_splits(components: Components, *, dev: int, test: int, seed: int) -> bytearray:
@@ -155,11 +140,8 @@ def draw_splits(components: Components, *, dev: int, test: int, seed: int) -> by
         missing, largest = wanted, max(1, int(wanted * LARGEST_SHARE))
         for component in order:
             size = components.sizes[component]
-            if (
-                splits[component] == TRAIN
-                and size <= min(missing, largest)
-                and not components.has_empty_side[component]
-            ):
+            may_leave_train = splits[component] == TRAIN and component not in components.has_empty_side
+            if may_leave_train and size <= min(missing, largest):
                 splits[component] = split
                 missing -= size
                 if not missing:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -22,6 +22,7 @@ from phrasemt.files.yaml import parse_yaml
 REGISTRY_FILE = Path(__file__).with_suffix(".yaml")
 ARCHIVE_SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz")
 
+Item = TypeVar("Item")
 _LIST_THEM = "run `phrasemt corpora` to list the corpora, `phrasemt corpora ID` for the parts and languages of one"
 
 
@@ -181,42 +182,27 @@ def load_registry() -> dict[str, Corpus]:
 
 def corpus(corpus_id: str) -> Corpus:
     """The corpus with this id. Raises DataError, which names the nearest id, for an unknown one."""
-    registry = load_registry()
-    if corpus_id not in registry:
-        raise _unknown("corpus", corpus_id, list(registry), where="the registry of corpora")
-    return registry[corpus_id]
+    return look_up("corpus", corpus_id, load_registry(), where="the registry of corpora")
 
 
 def source_file(corpus_id: str, name: str) -> SourceFile:
     """A file of a corpus. Raises DataError for an unknown corpus or file."""
-    files = {file.name: file for file in corpus(corpus_id).files}
-    if name not in files:
-        raise _unknown("file", name, list(files), where=f"corpus {corpus_id}")
-    return files[name]
+    return look_up("file", name, {file.name: file for file in corpus(corpus_id).files}, where=f"corpus {corpus_id}")
 
 
 def part_of(corpus_id: str, part: str) -> CorpusPart:
     """A part of a corpus. Raises DataError for an unknown corpus or part."""
-    parts = corpus(corpus_id).parts
-    if part not in parts:
-        raise _unknown("part", part, list(parts), where=f"corpus {corpus_id}")
-    return parts[part]
+    return look_up("part", part, corpus(corpus_id).parts, where=f"corpus {corpus_id}")
 
 
 def side_of(corpus_id: str, part: str, language: str) -> CorpusSide:
     """The side of a part in one language. Raises DataError for an unknown corpus, part or language."""
-    sides = part_of(corpus_id, part).sides
-    if language not in sides:
-        raise _unknown("language", language, list(sides), where=f"corpus {corpus_id}, part {part}")
-    return sides[language]
+    return look_up("language", language, part_of(corpus_id, part).sides, where=f"corpus {corpus_id}, part {part}")
 
 
 def contrasts_of(corpus_id: str, part: str) -> ContrastPart:
     """A set of contrastive pairs of a corpus. Raises DataError for an unknown corpus or set."""
-    contrasts = corpus(corpus_id).contrasts
-    if part not in contrasts:
-        raise _unknown("set of contrastive pairs", part, list(contrasts), where=f"corpus {corpus_id}")
-    return contrasts[part]
+    return look_up("set of contrastive pairs", part, corpus(corpus_id).contrasts, where=f"corpus {corpus_id}")
 
 
 def read_with(corpus_id: str, part: str) -> dict[str, CorpusPart]:
@@ -242,10 +228,11 @@ def files_of(
     return [*dict.fromkeys(one.file for read in parts.values() for one in read.sides.values())]
 
 
-def _unknown(kind: str, name: str, known: list[str], *, where: str) -> DataError:
+def look_up(kind: str, name: str, known: Mapping[str, Item], *, where: str, next_step: str = _LIST_THEM) -> Item:
+    """The entry of this name. Raises DataError, which names the nearest one, for an unknown name."""
+    if name in known:
+        return known[name]
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     found = f"{name!r}; did you mean {near[0]!r}?" if near else f"{name!r}"
-    what = f"unknown {kind}"
-    return DataError(
-        what, where=where, expected=f"one of {', '.join(known) or 'nothing'}", found=found, next_step=_LIST_THEM
-    )
+    expected = f"one of {', '.join(known) or 'nothing'}"
+    raise DataError(f"unknown {kind}", where=where, expected=expected, found=found, next_step=next_step)

@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from phrasemt.errors import DataError
 from phrasemt.fields import Language, Name, Settings
 from phrasemt.files.source_file import FileName, SourceFile
 from phrasemt.files.yaml import parse_yaml
+from phrasemt.registry.corpora import look_up
 
 PUBLISHED_FILE = Path(__file__).with_suffix(".yaml")
 URL = "https://huggingface.co/stanfordnlp"
@@ -62,27 +62,14 @@ def load_published() -> dict[str, PublishedLanguage]:
 
 def files_of_package(language: Language, package: Name) -> dict[Role, str]:
     """The file names of a package by role. Raises DataError for an unknown language or package."""
-    packages = _language(language).packages
-    if package not in packages:
-        raise DataError(
-            "Stanza has no such package",
-            where=f"language {language}",
-            expected=f"one of {', '.join(packages)}",
-            found=repr(package),
-            next_step="name one of these packages, give your own model files, or let the workflow train a parser",
-        )
-    return packages[package]
+    return _look_up("package of Stanza", package, _language(language).packages, where=f"language {language}")
 
 
 def published_file(language: Language, name: str) -> SourceFile:
     """The description of a file. Raises DataError for an unknown language or file."""
     of_language = _language(language)
     files = {entry.name: entry for entry in of_language.files}
-    if name not in files:
-        raise DataError(
-            "unknown model file", where=f"language {language}", expected=f"one of {', '.join(files)}", found=repr(name)
-        )
-    entry = files[name]
+    entry = _look_up("model file", name, files, where=f"language {language}")
     return SourceFile(
         name=entry.name,
         url=f"{URL}/{of_language.repository}/resolve/{of_language.revision}/models/{entry.path}",
@@ -92,12 +79,9 @@ def published_file(language: Language, name: str) -> SourceFile:
 
 
 def _language(language: Language) -> PublishedLanguage:
-    published = load_published()
-    if language not in published:
-        raise DataError(
-            "no published parser is registered for this language",
-            where=f"language {language}",
-            expected=f"one of {', '.join(published)}",
-            next_step="give your own model files, or let the workflow train a parser",
-        )
-    return published[language]
+    return _look_up("language", language, load_published(), where="Stanza's published parsers")
+
+
+_look_up = functools.partial(
+    look_up, next_step="name one of these, give your own model files, or let the workflow train a parser"
+)

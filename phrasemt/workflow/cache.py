@@ -171,10 +171,9 @@ class Contents:
 
 @dataclass
 class CacheCleaning(Cleaning):
-    """What `clean` removed. entries: how many; blobs: files without an entry. young: those that stay for a day."""
+    """What `clean` removed. entries: how many; blobs: files without an entry."""
 
     entries: int = 0
-    young: int = 0
 
 
 def blobs_of(cache: Path) -> Blobs:
@@ -224,12 +223,8 @@ def clean(cache: Path, unused: float = math.inf) -> CacheCleaning:
     unreadable |= bool(blobs.unreadable) or any(path.exists() for path in blobs.damaged)
     for path in [] if unreadable else _files(cache):
         with suppress(FileNotFoundError):
-            if path.name in needed:
-                continue
-            if is_abandoned(path):
+            if path.name not in needed and is_abandoned(path):  # the entry of a young file may still be to come
                 done.remove_blob(path)
-            else:  # its entry may still be to come
-                done.young += 1
     for folder in ("stages", "files"):
         done.remove_leftovers(cache / folder)
     return done

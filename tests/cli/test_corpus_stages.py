@@ -85,8 +85,7 @@ def test_other_line_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str], set
     assert (tmp_path / "out" / "source").read_bytes().count(b"\n") == 3
     assert capsys.readouterr().err == (
         "clean_pairs: read 3 pairs, kept 3, dropped 0\n"
-        "clean_pairs: 4 lines ended in a carriage return (CRLF)\n"
-        "clean_pairs: 3 lines had white space or control characters normalised\n"
+        "clean_pairs: 5 lines had white space or control characters normalised\n"
     )
     assert left(tmp_path / "out") == sorted(f"{name}{end}" for name in OUTPUTS for end in ("", ".meta.json"))
 

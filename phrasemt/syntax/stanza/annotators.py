@@ -14,7 +14,6 @@ from typing import Any
 from phrasemt.artefacts.card import ANNOTATION_VERSION, LONGEST, Card
 from phrasemt.errors import MismatchError, check_equal
 from phrasemt.symbols import CHUNK_TYPES
-from phrasemt.syntax.annotations import Annotation
 from phrasemt.syntax.chunks.conll import TAGS
 from phrasemt.syntax.given_trees import TreeAnnotator
 from phrasemt.syntax.stanza.runtime import (
@@ -162,21 +161,12 @@ class ParserAnnotator(StanzaAnnotator):
 
     def _annotate(self, sentences: list[list[str]]) -> list[str]:
         tags = self._tagger.tag(sentences) if self._tagger else [["X"] * len(tokens) for tokens in sentences]
-        return self._parse([list(zip(*both, strict=True)) for both in zip(sentences, tags, strict=True)])
-
-    def annotate_tagged(self, sentences: Sequence[Sequence[tuple[str, str]]]) -> list[Annotation]:
-        """Annotate sentences whose parts of speech are given. sentences: pairs of token and tag."""
-        return self._run(sentences, self._parse)
-
-    def _parse(self, sentences: Sequence[Sequence[tuple[str, str]]]) -> list[str]:
+        tagged = [list(zip(*both, strict=True)) for both in zip(sentences, tags, strict=True)]
         trees: list[Any] = []
         for size, numbers in batches_by_length(sentences, _PARSED_TOGETHER, _PARSED_TOKENS, refilled=True):
-            trees += self._trees([sentences[number] for number in numbers], size)
+            trees += self._trees([tagged[number] for number in numbers], size)
         roots = self._model.root_labels
-        return [
-            short_text(tree, [token for token, _ in sentence], roots)
-            for tree, sentence in zip(trees, sentences, strict=True)
-        ]
+        return [short_text(tree, tokens, roots) for tree, tokens in zip(trees, sentences, strict=True)]
 
     def _trees(self, sentences: Sequence[Sequence[tuple[str, str]]], size: int) -> list[Any]:
         """Stanza's trees. A sentence with a close decision, or without a tree, is parsed again, alone."""

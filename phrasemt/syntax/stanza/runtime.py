@@ -19,9 +19,9 @@ import os
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from phrasemt.errors import DataError
 from phrasemt.files.parallel import batched
@@ -114,8 +114,6 @@ class TokenDocument:
         return [[[token, *tags] for token in sentence] for sentence in self._sentences]
 
 
-Item = TypeVar("Item", bound=Sequence[object])
-
 # Sentences that are sorted together. More need more memory; with fewer, the fixed costs of the models count.
 _SORTED_TOGETHER = 2000
 # Sentences that every model can annotate.
@@ -140,39 +138,32 @@ class StanzaAnnotator(ABC):
 
         Raises only errors of the machine and of the libraries.
         """
-        return self._run(sentences, lambda part: self._annotate([visible_tokens(tokens) for tokens in part]))
+        annotations = [
+            Annotation(None, f"longer than {self._longest} tokens" if tokens else "no tokens") for tokens in sentences
+        ]
+        fit = [number for number, tokens in enumerate(sentences) if 0 < len(tokens) <= self._longest]
+        for part in batched(fit, _SORTED_TOGETHER):
+            part.sort(key=lambda number: len(sentences[number]), reverse=True)
+            found = self._with_failures([visible_tokens(sentences[number]) for number in part])
+            for number, annotation in zip(part, found, strict=True):
+                annotations[number] = annotation
+        return annotations
 
     @abstractmethod
     def _annotate(self, sentences: list[list[str]]) -> list[str]:
         """The texts of the annotations of sentences in decreasing length. Raises if one sentence fails."""
 
-    def _run(self, sentences: Sequence[Item], annotate: Callable[[list[Item]], list[str]]) -> list[Annotation]:
-        annotations = [Annotation(None, self._unfit(sentence)) for sentence in sentences]
-        fit = [number for number, annotation in enumerate(annotations) if annotation.failure is None]
-        for part in batched(fit, _SORTED_TOGETHER):
-            part.sort(key=lambda number: len(sentences[number]), reverse=True)
-            found = self._with_failures([sentences[number] for number in part], annotate)
-            for number, annotation in zip(part, found, strict=True):
-                annotations[number] = annotation
-        return annotations
-
-    def _unfit(self, sentence: Sequence[object]) -> str | None:
-        """The reason why a sentence is not given to the model; None if it is."""
-        if not sentence:
-            return "no tokens"
-        return f"longer than {self._longest} tokens" if len(sentence) > self._longest else None
-
-    def _with_failures(self, sentences: list[Item], annotate: Callable[[list[Item]], list[str]]) -> list[Annotation]:
-        """Annotations of all sentences. If annotate raises, halve the sentences until the failing one is alone."""
+    def _with_failures(self, sentences: list[list[str]]) -> list[Annotation]:
+        """Annotations of all sentences. If the model raises, halve the sentences until the failing one is alone."""
         try:
-            return [Annotation(text, None) for text in annotate(sentences)]
+            return [Annotation(text, None) for text in self._annotate(sentences)]
         except Exception as error:
             if is_machine_error(error):
                 raise
             if len(sentences) == 1:
                 return [Annotation(None, f"the {self.name} {self._reason(error)}")]
         half = len(sentences) // 2
-        return self._with_failures(sentences[:half], annotate) + self._with_failures(sentences[half:], annotate)
+        return self._with_failures(sentences[:half]) + self._with_failures(sentences[half:])
 
     def _reason(self, error: Exception) -> str:
         """The text of a failure. Raises the error if the sentence did not cause it.

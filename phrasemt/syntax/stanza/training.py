@@ -110,8 +110,7 @@ def train_parser(
     """Train a constituency parser, keep its best epoch on dev, and write its card.
 
     The parser learns from trees with the tags of the tagger, wrong tags included, because it reads such tags later. The
-    card holds the scores on test, once with the tags of the tagger and once with the tags of the trees.
-    Raises DataError if train, dev or test has no trees, or train only trees of one token.
+    card has the scores on test. Raises DataError if train, dev or test has no trees, or train only trees of one token.
     """
     prepare_stanza(DEVICE)
     from stanza.models import constituency_parser as program
@@ -154,15 +153,14 @@ def train_parser(
         )  # fmt: skip
         publish_model(folder, constituency)
     files = {"constituency": constituency, "tagger": tagger, "vectors": vectors}
-    scores = {
-        **_scores(ParserAnnotator(files, device=DEVICE), read_trees(test)),
-        **dict(TaggerScores.read(tagger_scores)),
-    }
-    _PARSER_LOG.info(
-        "train_parser: test F1 %s, %s with the tags of the trees",
-        f"{scores['f1']:.1%}",
-        f"{scores['f1_gold_tags']:.1%}",
-    )
+    gold = read_trees(test)
+    parses = ParserAnnotator(files, device=DEVICE).annotate([words(tree) for tree in gold])
+    brackets = BracketScores()
+    for tree, parse in zip(gold, parses, strict=True):
+        brackets.add(tree, parse_tree(parse.text) if parse.text else None)
+    failures = sum(parse.text is None for parse in parses)
+    scores = {**brackets.as_dict(), "failures": failures, **dict(TaggerScores.read(tagger_scores))}
+    _PARSER_LOG.info("train_parser: test F1 %s", f"{brackets.f1:.1%}")
     card = Card.of_files(kind="constituency", origin="trained", language=settings.language, files=files, scores=scores)
     card.write(annotator)
 
@@ -185,18 +183,6 @@ class DevEvaluator:
         self._epochs += 1
         self._progress.report(self._epochs, scores.f1, "F1")
         return SimpleNamespace(f1=scores.f1, treeF1=[], HasField=lambda name: False)
-
-
-def _scores(parser: ParserAnnotator, gold: list[Tree]) -> dict[str, float]:
-    """All bracket scores with the tags of the tagger, and F1 with the tags of the trees."""
-    parses = [annotation.text for annotation in parser.annotate([words(tree) for tree in gold])]
-    gold_tags = parser.annotate_tagged([[(leaf.word or "", leaf.label) for leaf in leaves(tree)] for tree in gold])
-    scores = []
-    for texts in (parses, [annotation.text for annotation in gold_tags]):
-        scores.append(BracketScores())
-        for tree, text in zip(gold, texts, strict=True):
-            scores[-1].add(tree, parse_tree(text) if text else None)
-    return {**scores[0].as_dict(), "failures": parses.count(None), "f1_gold_tags": scores[1].f1}
 
 
 def train_chunker(

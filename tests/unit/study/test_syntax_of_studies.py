@@ -58,7 +58,7 @@ MISTAKES: list[tuple[Callable[[Raw], None], list[str]]] = [
         _instead_of_training(files=FILES),
         [f"parsers.english.files.{role}: no such file: {file}" for role, file in FILES.items()],
     ),
-    (_instead_of_training(published="ptb"), ["parsers.english.published: language en: Stanza has no such package"]),
+    (_instead_of_training(published="ptb"), ["parsers.english.published: language en: unknown package of Stanza"]),
     (
         _at("parsers.english.train.train", [{"generated": "demos", "split": "train"}, {"corpus": "demo", "part": "x"}]),
         ["parsers.english.train names 'demos', which is not a data set with a generator"],

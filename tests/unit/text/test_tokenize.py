@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import logging
-import unicodedata
 from pathlib import Path
 
 import pytest
@@ -287,17 +286,6 @@ def test_a_bad_round_trip_is_the_score_of_sacrebleu_and_a_warning(tmp_path: Path
         f"tokenize_text: warning: a perfect translation would score {found['score']:.2f}, because "
     )
     assert f"{lines[0]!r} becomes {again[0]!r}. Next: " in warning
-
-
-def test_a_bad_round_trip_of_decomposed_letters_names_the_other_form(tmp_path: Path, caplog):
-    tokenize(
-        tmp_path,
-        unicodedata.normalize("NFD", "Die schöne Bäckerin fährt über München.\n"),
-        Tokenizer.for_language("de"),
-    )
-    (warning,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert "Next: compose the letters of all texts" in warning
-    assert "NFC" in warning
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "Ja.\n", "\u200b\n"])

@@ -168,12 +168,13 @@ def test_packages_have_all_files_of_their_roles() -> None:
 
 def test_unknown_packages_and_languages() -> None:
     with pytest.raises(DataError) as raised:
-        files_of_package("en", "wsj")
+        files_of_package("en", "ptb3")
     assert str(raised.value) == (
-        "language en: Stanza has no such package (expected one of ptb3-revised_charlm, ptb3_charlm, found "
-        "'wsj'). Next: name one of these packages, give your own model files, or let the workflow train a parser"
+        "language en: unknown package of Stanza (expected one of ptb3-revised_charlm, ptb3_charlm, found 'ptb3'; did "
+        "you mean 'ptb3_charlm'?). Next: name one of these, give your own model files, or let the workflow train a "
+        "parser"
     )
-    with pytest.raises(DataError, match=r"language fr: no published parser is .*expected one of en, de, zh\)"):
+    with pytest.raises(DataError, match=r"parsers: unknown language \(expected one of en, de, zh, found 'fr'\)"):
         files_of_package("fr", "wsj")
 
 
