@@ -1,4 +1,4 @@
-"""`phrasemt store`: list, check and clean up the folder that studies and users share.
+"""`phrasemt store`: list, check and clean up the shared folder of studies and users.
 
 The folder has the annotations of parsers and chunkers (phrasemt/syntax/store.py) and outputs of stages
 (phrasemt/workflow/cache.py).
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     clean_up.add_argument(
         "--unused", type=in_range(float, 0), default=math.inf, metavar="DAYS",
-        help="also remove outputs of stages that nobody has used for this number of days",
+        help="also remove outputs of stages that were not used for this number of days",
     )  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """The stage `clean_pairs`: check a parallel text, and drop training pairs that no system should learn from.
 
-The outputs account for every pair: `rows` holds the row of each kept pair, `dropped` holds for each other row the first
-filter that refused it and the value that the filter computed, and the number of pairs that a sample leaves out. Dev and
-test sets are checked but never filtered.
+The outputs account for every pair: `rows` has the row of each kept pair, `dropped` for each other row the first filter
+that refused it and the value that the filter computed, and the number of pairs that a sample leaves out. Dev and test
+sets are checked but never filtered.
 
 A monolingual text stands on both sides: `raw_source` and `raw_target` name the same files, and so do `source` and
 `target`. Its lines are judged like pairs, without the filters that compare two sides.
@@ -60,7 +60,7 @@ def clean_pairs(
     D` (with a sample also `left out L`), a header, then row, filter and value of each dropped pair, tab-separated, in
     the order of the rows. The result does not depend on the number of cores. Memory: about 120 bytes for each pair that
     the filters keep.
-    settings.sample: keep no more than so many of these pairs, those whose sources have the smallest hash, in the order
+    settings.sample: keep at most this number of these pairs, those whose sources have the smallest hash, in the order
     of their rows. So the references of a test set, each with the same sources, keep the same pairs.
     Raises DataError for sides with unequal numbers of lines, bytes that are not UTF-8, an empty text, a text that is
     cut into subwords, and a text of which no pair is kept.

@@ -1,7 +1,7 @@
 """The stage `extract_text`: one side of one part of a corpus, as a plain text file.
 
-The stage reads an archive as a stream, once and from front to back, even if it has gigabytes and the side is spread
-over many members. It checks that lines are UTF-8, adds a missing "\\n" at the end, and keeps lines unchanged otherwise.
+The stage reads an archive as a stream, once and from front to back, even if it has gigabytes and the side fills
+many members. It checks that lines are UTF-8, adds a missing "\\n" at the end, and keeps lines unchanged otherwise.
 The number of lines must equal the registered number, so that a wrong member or a cut-off archive is noticed.
 
 A Bible in the format of the SWORD project (driver zText) is compressed texts with two indexes. A testament (`ot`, `nt`)

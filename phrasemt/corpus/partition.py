@@ -27,7 +27,7 @@ log = logging.getLogger("phrasemt.corpus.partition")
 
 SPLITS = ("train", "dev", "test")
 TRAIN, DEV, TEST = range(3)
-# Largest component in dev and test, as a share of the pairs of the split. One large component could fill a split.
+# Largest component in dev and test, as a fraction of the pairs of the split. One large component could fill a split.
 LARGEST_SHARE = 0.01
 
 

@@ -1,7 +1,6 @@
 """The programs of Moses: where they are, which ones they are, and how they are run.
 
-The variable PHRASEMT_MOSES, which the key `moses` of a study sets, names a folder with `bin/` and `scripts/`, as
-`make moses` builds it.
+The variable PHRASEMT_MOSES names a folder with `bin/` and `scripts/`, as `make moses` builds it.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def program(name: str) -> Path:
             where=f"{MOSES}={folder}",
             expected=f"{name}, executable",
             found="a file that is not executable" if path.is_file() else "no such file",
-            next_step=f"{_NEXT}. Packages of Moses often lack KenLM's lmplz and fast_align",
+            next_step=f"{_NEXT}. Packages of Moses are often without KenLM's lmplz and fast_align",
         )
     return path
 
@@ -71,8 +70,8 @@ def program_versions(names: Sequence[str]) -> dict[str, str]:
     if not names:
         return {}
     digests = {name: f"sha256 {digest_file(program(name))}" for name in names}
-    note = moses_folder() / VERSION_FILE
-    commits = note.read_text(encoding="utf-8").split("\n") if note.is_file() else []
+    versions = moses_folder() / VERSION_FILE
+    commits = versions.read_text(encoding="utf-8").split("\n") if versions.is_file() else []
     return dict(line.split(" ", 1) for line in commits if " " in line) | digests
 
 
@@ -107,13 +106,12 @@ def run(
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 raise
-    said = messages.read_text(encoding="utf-8", errors="replace")
-    _check(name, code, said.split("\n"), work)
-    return said
+    output = messages.read_text(encoding="utf-8", errors="replace")
+    _check(name, code, [line.strip() for line in output.split("\n")], work)
+    return output
 
 
-def _check(name: str, code: int, said: list[str], work: Path) -> None:
-    lines = [line.strip() for line in said]
+def _check(name: str, code: int, lines: list[str], work: Path) -> None:
     failures = [line for line in lines if _FAILED.search(line)]
     # Not every program says that the disk is full; the next one then stumbles over a file that is cut off.
     full = shutil.disk_usage(work).free < _LITTLE_SPACE
@@ -130,6 +128,6 @@ def _check(name: str, code: int, said: list[str], work: Path) -> None:
 def _plain(path: Path) -> Path:
     absolute = path.absolute()
     if not _PLAIN_PATH.fullmatch(str(absolute)):
-        what = "Moses reads no path with blanks or signs of the shell"
+        what = "Moses reads no path with blanks or special characters of the shell"
         raise PhrasemtError(what, where=absolute, next_step="run the study in a folder with a plain name")
     return absolute

@@ -1,6 +1,6 @@
 """The registry of corpora (data in corpora.yaml). Phrasemt downloads only files that a registry describes.
 
-An entry holds the addresses and checksums of the files of a corpus, its terms of use, its citation, and the place of
+An entry has the addresses and checksums of the files of a corpus, its terms of use, its citation, and the place of
 each side of each part in the files. The module imports nothing slow, because every start of the workflow reads it.
 """
 
@@ -85,7 +85,7 @@ class RowSelection(Settings):
     parts: tuple[Name, ...] = Field(
         (),
         description="parts of the corpus whose rows are taken, one part after the other; the files of the sides then "
-        "hold the ready text, which goes before these rules where it was fetched or a mirror has it",
+        "contain the ready text, which is used instead of these rules where it was fetched or a mirror has it",
     )
     distinct: bool = Field(False, description="a row that stood before is left out")
     min_words: Count = Field(1, description="words of each side, separated by white space, at least")
@@ -102,7 +102,7 @@ class CorpusPart(Settings):
     A part with one side is a text annotated with trees or chunks, from which parsers and chunkers learn.
     """
 
-    lines: Count | None = Field(None, description="lines of each side; null if nobody has published the number")
+    lines: Count | None = Field(None, description="lines of each side; null if no number is published")
     sides: dict[Language, CorpusSide] = Field(min_length=1)
     selection: RowSelection | None = Field(None, description="null: all rows")
     sha256: dict[Language, Sha256] = Field(default_factory=dict, description="of the texts that a selection makes")
@@ -176,7 +176,7 @@ def load_registry() -> dict[str, Corpus]:
     entries = parse_yaml(REGISTRY_FILE.read_text(encoding="utf-8"))
     corpora = [Corpus.model_validate(entry) for entry in entries]
     registry = {corpus.id: corpus for corpus in corpora}
-    assert len(registry) == len(corpora), "the registry holds an id twice"
+    assert len(registry) == len(corpora), "an id comes twice in the registry"
     return registry
 
 
@@ -217,7 +217,7 @@ def files_of(
 ) -> list[str]:
     """Names of the files that `extract_text` reads for a side: with a selection those of all sides.
 
-    at_hand: whether a file was fetched or lies in a mirror; then the ready text of a part made of others goes first.
+    at_hand: whether a file was fetched or is in a mirror; then the ready text of a part is used.
     """
     side, selection = side_of(corpus_id, part, language), part_of(corpus_id, part).selection
     if selection is None or (selection.parts and at_hand(side.file)):

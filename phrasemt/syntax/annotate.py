@@ -1,4 +1,4 @@
-"""The stages `parse_sentences` and `tag_sentences`: one job annotates its share of the sentences of a split.
+"""The stages `parse_sentences` and `tag_sentences`: one job annotates a part of the sentences of a split.
 
 A job takes the buckets with `bucket % jobs == job`. It annotates the sentences missing from the store, in blocks; each
 worker process adds a block to the store as soon as the block is done, so a killed job loses only unfinished blocks. The
@@ -34,7 +34,7 @@ _SENTENCES_PER_BLOCK = 1000
 # Smallest number of blocks for each process: with fewer, the processes would end at very different times.
 _BLOCKS_PER_PROCESS = 8
 _SECONDS_BETWEEN_MESSAGES = 30.0
-# Largest share of sentences without a tree where the user gives the trees. With more, the tokens do not fit.
+# Largest fraction of sentences without a tree among given trees. With more, the tokens do not fit.
 _WITHOUT_TREE = 0.1
 
 Missing = Mapping[int, NDArray[np.int32]]  # by bucket: positions of the sentences missing from the store

@@ -2,7 +2,7 @@
 
 A file is an Arrow IPC file with the columns `key` (16 bytes), `text` and `failure`. In each row exactly one of text and
 failure has a value. Each bucket with sentences has one record batch; keys increase over the whole file. The metadata
-hold the description of the annotator (`phrasemt.artefacts.card.Card.description`). Readers compare a digest of
+contain the description of the annotator (`phrasemt.artefacts.card.Card.description`). Readers compare a digest of
 the whole file, in its sidecar or in its name, and nothing below it.
 """
 
@@ -102,18 +102,18 @@ class Annotations:
         return cls(batches)
 
     def find(self, keys: Sequence[bytes]) -> list[Annotation | None]:
-        """The annotation of each key; None for a key that no file holds."""
-        wanted = key_array(keys)
-        buckets = buckets_of(wanted)
+        """The annotation of each key; None for a key that is in no file."""
+        all_keys = key_array(keys)
+        buckets = buckets_of(all_keys)
         order = np.argsort(buckets, kind="stable")
         starts = np.searchsorted(buckets[order], np.arange(BUCKETS + 1))
         found: list[Annotation | None] = [None] * len(keys)
         for batch in self._batches:
-            asked = order[starts[batch.bucket] : starts[batch.bucket + 1]]
-            positions = batch.positions(wanted[asked])
-            there = positions >= 0
-            annotations = batch.annotations(positions[there])
-            for number, annotation in zip(asked[there].tolist(), annotations, strict=True):
+            numbers = order[starts[batch.bucket] : starts[batch.bucket + 1]]
+            positions = batch.positions(all_keys[numbers])
+            known = positions >= 0
+            annotations = batch.annotations(positions[known])
+            for number, annotation in zip(numbers[known].tolist(), annotations, strict=True):
                 found[number] = annotation
         return found
 

@@ -1,6 +1,6 @@
-"""Trees of any parser, given by the user: the stage `collect_trees`, and the annotator that looks them up.
+"""Your trees, of any parser: the stage `collect_trees`, and the annotator that looks them up.
 
-A sentence finds its tree by its tokens, so files may hold the trees of many texts in any order. The leaves of a tree
+A sentence finds its tree by its tokens, so files may contain the trees of many texts in any order. The leaves of a tree
 are the tokens of the sentence, with or without the escapes of Moses and of the Penn Treebank.
 """
 

@@ -3,7 +3,7 @@
 In the short text a leaf is the number of its token, so that no character of a token can break the text:
 `(S (NP (DT 0) (NN 1)) (VP (VBZ 2)))`. The tokens are stored separately.
 
-Stanza's reader of treebanks needs torch, holds the whole file, and cuts Unicode spaces off words.
+Stanza's reader of treebanks needs torch, reads the whole file into memory, and cuts Unicode spaces off words.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def _node(content: Sequence[Tree | str], *, outermost: bool) -> Tree:
 
 
 def _plain(label: str) -> str:
-    """The label without function tags and indices. Labels that begin with a hyphen, like -LRB-, are kept."""
+    """The label without function tags and indices. Labels that begin with a hyphen, like -LRB-, stay."""
     return label if label.startswith("-") else _FUNCTION.sub("", label)
 
 
@@ -212,9 +212,9 @@ class BracketScores:
 
     def add(self, gold: Tree, predicted: Tree | None) -> None:
         """Add a sentence. predicted: None if parsing failed. Raises ValueError if the numbers of tokens differ."""
-        kept = [leaf.label not in PUNCTUATION for leaf in leaves(gold)]
-        reference = brackets(gold, kept)
-        judged = brackets(predicted, kept) if predicted else Counter[Bracket]()
+        counts = [leaf.label not in PUNCTUATION for leaf in leaves(gold)]
+        reference = brackets(gold, counts)
+        judged = brackets(predicted, counts) if predicted else Counter[Bracket]()
         self.gold += reference.total()
         self.predicted += judged.total()
         self.correct += (reference & judged).total()
@@ -226,7 +226,7 @@ class BracketScores:
         return measures(self.gold, self.predicted, self.correct)["f1"]
 
     def as_dict(self) -> dict[str, float]:
-        """F1, precision, recall and exact match as shares from 0 to 1, and the number of sentences."""
+        """F1, precision, recall and exact match from 0 to 1, and the number of sentences."""
         overall = measures(self.gold, self.predicted, self.correct)
         return {
             **{name: overall[name] for name in ("f1", "precision", "recall")},
@@ -235,10 +235,10 @@ class BracketScores:
         }
 
 
-def brackets(tree: Tree, kept: Sequence[bool]) -> Counter[Bracket]:
-    """The constituents of a tree after the removal of tokens. kept: False for each removed token.
+def brackets(tree: Tree, counts: Sequence[bool]) -> Counter[Bracket]:
+    """The constituents of a tree over the tokens that count (True), such as all tokens but punctuation.
 
-    A constituent without kept tokens is left out. Raises ValueError if `kept` and the tree have different lengths.
+    A constituent without such tokens is left out. Raises ValueError if `counts` and the tree have different lengths.
     """
     found: Counter[Bracket] = Counter()
     leaf = position = 0
@@ -246,16 +246,16 @@ def brackets(tree: Tree, kept: Sequence[bool]) -> Counter[Bracket]:
     while waiting:
         node, start = waiting.pop()
         if node.word is not None:
-            if leaf < len(kept):
-                position += kept[leaf]
+            if leaf < len(counts):
+                position += counts[leaf]
             leaf += 1
         elif start is None:
             waiting.append((node, position))
             waiting += ((child, None) for child in reversed(node.children))
         elif start < position and node.label not in _ROOTS:
             found[_EQUAL.get(node.label, node.label), start, position] += 1
-    if leaf != len(kept):
-        raise ValueError(f"the trees have {leaf} and {len(kept)} tokens")
+    if leaf != len(counts):
+        raise ValueError(f"the trees have {leaf} and {len(counts)} tokens")
     return found
 
 

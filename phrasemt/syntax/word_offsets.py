@@ -19,12 +19,12 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class SplitLines(Generic[Item]):
-    """Some lines of a split. of_user: for each line what the user's files say about it; None without such files."""
+    """Some lines of a split. given: for each line its item of your files; None without such files."""
 
     rows: list[int]
     tokens: LineBlock
     subwords: LineBlock
-    of_user: list[Item] | None
+    given: list[Item] | None
 
     def place(self, number: int) -> str:
         """The file and the line of a sentence, for messages."""
@@ -36,7 +36,7 @@ def split_lines(
 ) -> Iterator[SplitLines[Item]]:
     """The lines of a split in blocks of this number.
 
-    items: what the user's files (`files`) say about each raw pair, dropped pairs included; what: its name in messages.
+    items: the items of your files (`files`) for each raw pair, dropped pairs included; what: their name in messages.
     Raises DataError, with file and line, if rows do not increase, if the files have unequal numbers of lines, and if
     there are too few items.
     """
@@ -44,15 +44,15 @@ def split_lines(
     last = -1
     for numbers, (tokens_block, subwords_block) in Rows.blocks(rows, tokens, subwords, lines=lines):
         steps = itertools.pairwise([last, *numbers])
-        kept = [item for before, row in steps for item in itertools.islice(rest, row - before - 1, row - before)]
-        if files and len(kept) < len(numbers):
+        given = [item for before, row in steps for item in itertools.islice(rest, row - before - 1, row - before)]
+        if files and len(given) < len(numbers):
             raise DataError(
                 f"the file of {what} has too few sentences",
                 where=", ".join(map(str, files)),
                 expected=f"at least {numbers[-1] + 1}, one for each raw pair",
                 next_step=f"give the {what} of every raw sentence, dropped sentences included",
             )
-        yield SplitLines(numbers, tokens_block, subwords_block, kept if files else None)
+        yield SplitLines(numbers, tokens_block, subwords_block, given if files else None)
         last = numbers[-1]
 
 

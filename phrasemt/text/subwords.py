@@ -135,7 +135,7 @@ class _SubwordCutter(dict[str, str]):
         if len(self) >= _REMEMBERED_WORDS:
             self.clear()
         subwords = self[word] = " ".join(self._bpe.segment_tokens([word]))
-        self._bpe.cache.clear()  # its own cache would hold the same words again
+        self._bpe.cache.clear()  # its own cache would duplicate this one
         return subwords
 
 

@@ -26,7 +26,7 @@ from phrasemt.text.unspaced import character_tokenizer, jieba_tokenizer, join_un
 
 log = logging.getLogger("phrasemt.tokenize_text")
 
-# Lines of the round trip, evenly spread over the text. The stage reads a text of any size, and scores are slow.
+# Lines of the round trip, at equal distances in the text. The stage reads a text of any size, and scores are slow.
 _ROUND_TRIP_LINES = 2_000
 _GOOD_ROUND_TRIP = 99.0
 

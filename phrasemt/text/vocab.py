@@ -65,7 +65,7 @@ def build_vocabulary(
 
 def _ranked(counts: Counter[str], words: int | None) -> list[tuple[str, int]]:
     """The entries of a vocabulary with their counts, in the order of their ids. words: as `settings.words`."""
-    # A text may hold "</s>" as a word. This word is not the special symbol: it gets no id and is read as <unk>.
+    # A text may contain "</s>" as a word. This word is not the special symbol: it gets no id and is read as <unk>.
     ordinary = ((subword, count) for subword, count in counts.items() if subword not in SPECIAL_TOKENS)
     ranked = sorted(ordinary, key=lambda entry: (-entry[1], entry[0]))
     if words is None:

@@ -1,15 +1,15 @@
-"""The cache of artefacts: what a stage has made once, for anybody, is copied and not made again.
+"""The cache of artefacts: outputs that a stage has made once, in any study, are copied and not made again.
 
     <cache>/stages/<stage>/<key>.json    an entry: what the stage read and did, and the sha256 of each file it made
     <cache>/files/<two digits>/<sha256>  these files
 
-The key is a digest of what decides the outputs: of what their sidecars say, with the names of files but without the
-folders that they lie in. Of a file that is fetched it is the registered checksum and nothing else.
+The key is a digest of what decides the outputs: the content of their sidecars, with the names of files but without
+their folders. The key of a fetched file is its registered checksum alone.
 
-Entries and files are blobs (phrasemt/files/blobs.py); a damaged one is made again. Files are compared with their names
-whenever they are copied, and an entry holds its own digest. An entry is written after its files, and one whose files
-are gone counts as none. Results are copies, so that no cleaning takes one away. A cache that cannot be used costs one
-warning, and ends no stage.
+Entries and files are blobs (phrasemt/files/blobs.py); a damaged one is made again. Each copy of a file is compared with
+the digest in its name, and an entry contains its own digest. An entry is written after its files, and counts as missing
+when one of them is missing. Results are copies, so cleaning the cache removes no result. If the cache cannot be used,
+the stage warns once and runs without it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class Record(NamedTuple):
-    """What an entry holds. files: sha256 and bytes, by role; used: time of the last use, in seconds since 1970."""
+    """The content of an entry. files: sha256 and bytes, by role; used: time of the last use, in seconds since 1970."""
 
     files: dict[str, tuple[str, int]]
     used: float
@@ -78,7 +78,7 @@ def _deciding(origin: Origin, stage: Stage, outputs: Mapping[str, Path]) -> dict
 
 @dataclass
 class Entry:
-    """What a stage makes of what decides it, whether the cache has it or not. usable: the cache gave no error yet."""
+    """The outputs that a key decides, in the cache or not yet. usable: False after an error of the cache."""
 
     cache: Path
     stage: str
@@ -93,7 +93,7 @@ class Entry:
         return self.cache / "stages" / self.stage / f"{_digest(self.deciding)}.json"
 
     def take(self, outputs: Mapping[str, Path]) -> dict[str, str] | None:
-        """Copies the files to `outputs` and returns their sha256; None, and no file, when not all are there, whole."""
+        """Copy the files to `outputs` and return their sha256. None, and no output, if one is missing or damaged."""
         digests = None
         try:
             digests = self._copy(outputs)
@@ -105,7 +105,7 @@ class Entry:
             for path in outputs.values():
                 path.unlink(missing_ok=True)
             return None
-        with suppress(OSError):  # the cache of somebody else
+        with suppress(OSError):  # another user's cache
             os.utime(self.path)
         log.info("%s: from the cache, %s", self.stage, self.path)
         return digests
@@ -123,11 +123,12 @@ class Entry:
         return {role: digest for role, (digest, _) in record.files.items()}
 
     def put(self, outputs: Mapping[str, Path], digests: Mapping[str, str]) -> None:
-        """Keeps files of these sha256 for others; when another one was faster, theirs stay."""
+        """Add files of these sha256, unless another process has added the entry meanwhile."""
         if not self.usable:
             return
         try:
-            if self._is_kept():
+            record = self._blobs.load(self.path, _read)
+            if record is not None and _is_whole(self.cache, record):
                 return
             for role, path in outputs.items():
                 self._put_file(path, digests[role])
@@ -145,13 +146,9 @@ class Entry:
         self.usable = False
         log.warning("warning: the cache cannot be used (%s); %s goes on without it", error, self.stage)
 
-    def _is_kept(self) -> bool:
-        record = self._blobs.load(self.path, _read)
-        return record is not None and _is_whole(self.cache, record)
-
     def _put_file(self, path: Path, digest: str) -> None:
         if _is_there(self.cache, digest, path.stat().st_size):
-            with suppress(OSError):  # for `clean`, which leaves young files to the entries that are still to come
+            with suppress(OSError):  # `clean` keeps young files, whose entries may still be to come
                 os.utime(_file(self.cache, digest))
             return
         with self._blobs.new(_file(self.cache, digest)) as unfinished:
@@ -162,7 +159,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a cache holds of a stage: entries, bytes of their files, when one was used last (seconds since 1970)."""
+    """The entries of a stage: their number, bytes of their files, time of the last use in seconds since 1970."""
 
     entries: int
     bytes: int
@@ -182,7 +179,7 @@ def blobs_of(cache: Path) -> Blobs:
 
 
 def contents(cache: Path) -> dict[str, Contents]:
-    """What a cache holds, by stage."""
+    """The contents of a cache, by stage."""
     found: dict[str, Contents] = {}
     for path, record in blobs_of(cache).load_all(_entries(cache), _read):
         one = found.get(path.parent.name, Contents(0, 0, 0))
@@ -200,7 +197,7 @@ def verify(cache: Path) -> tuple[int, list[Path]]:
 
 
 def clean(cache: Path, unused: float = math.inf) -> CacheCleaning:
-    """Remove leftovers, files without an entry, and entries not used for so many seconds.
+    """Remove leftovers, files without an entry, and entries not used for `unused` seconds.
 
     May be called while stages run: they make what they do not find. If an entry is unreadable, all files stay, because
     it may need any of them.
@@ -278,7 +275,7 @@ def _digest(content: Mapping[str, Any]) -> str:
 
 
 def _copy_file(source: Path, target: Path) -> None:
-    """Copies the bytes; where the file system can, both files share them until one changes."""
+    """Copy the bytes, as a reflink where the file system can."""
     with source.open("rb") as reader, target.open("wb") as writer:
         with suppress(OSError, AttributeError):  # two file systems, or an operating system without this
             while os.copy_file_range(reader.fileno(), writer.fileno(), 1 << 30):

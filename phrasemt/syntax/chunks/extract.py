@@ -90,9 +90,6 @@ def extract_chunks(
     Raises DataError, with file and line, if rows do not increase, if words and subwords or gold tokens belong to
     different sentences; MismatchError if a sentence is not among the annotations.
     """
-    given = {"gold": gold, "chunker": tags, "parser": parses}
-    if not given[settings.origin]:
-        raise DataError(f"no file for the origin {settings.origin}", where="extract_chunks", found="none")
     found = map_in_order(
         _find_chunks,
         split_lines(
@@ -187,10 +184,10 @@ class _Sources:
         """The tags of each sentence, or the reason why it has none, by origin."""
         keys = [sentence_key(tokens) for tokens in sentences]
         found: dict[str, list[WordTags | str]] = {}
-        if lines.of_user is not None:
+        if lines.given is not None:
             found["gold"] = [
                 _tags_of_gold(tokens, *gold, f"{self._gold}, sentence {row + 1}")
-                for tokens, gold, row in zip(sentences, lines.of_user, lines.rows, strict=True)
+                for tokens, gold, row in zip(sentences, lines.given, lines.rows, strict=True)
             ]
         for name, reader, store in self._stored:
             found[name] = []

@@ -61,23 +61,15 @@ def extract_phrases(
 ) -> None:
     """Write the column `ends` over the rows of a split: the phrase ends of each sentence, in encoder positions.
 
-    dropped: the `.dropped.tsv` file of clean_pairs, which holds the number of raw pairs; needed with mode `given`.
+    dropped: the `.dropped.tsv` file of clean_pairs, for the number of raw pairs; needed with mode `given`.
 
     If the segmentation needs a parse and a sentence has none, the sentence is cut into n-grams. The phrases of a
     sentence depend only on the sentence, its parse and the settings.
 
     Raises DataError, with file and line, if rows do not increase, if words and subwords belong to different sentences,
-    or if the user's phrases do not fit the sentence; MismatchError if a sentence is not among the parses.
+    or if given phrases do not fit the sentence; MismatchError if a sentence is not among the parses.
     """
     segmentation = settings.segmentation
-    for name, paths, needed in (
-        ("--parses", parses, settings.needs_parses),
-        ("--given", given, segmentation.given is not None),
-    ):
-        if needed and not paths:
-            raise DataError(
-                f"segmentation {segmentation.mode} needs {name}, but no file was given", where="extract_phrases"
-            )
     cuts = map_in_order(
         _cut_batch,
         _read_batches(rows, tokens, subwords, given, dropped),
@@ -137,7 +129,7 @@ def _cut_batch(cutter: _Cutter, batch: SplitLines[str]) -> _Cut:
     lines, offsets = offsets_of_block(batch.tokens, batch.subwords)
     keys = [sentence_key(parser_tokens(line)) for line in lines]
     given: list[Sequence[int]] = [()] * len(lines)
-    for number, line in enumerate(batch.of_user or ()):
+    for number, line in enumerate(batch.given or ()):
         where = f"{cutter.given}, line {batch.rows[number] + 1}"
         given[number] = _given_ends(line, len(offsets[number]) - 1, where)
     for number, annotation in enumerate(cutter.trees(keys)):

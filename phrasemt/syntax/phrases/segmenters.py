@@ -22,7 +22,7 @@ class SourceSentence:
 
     offsets: position of the first subword of each word, then the position of `</s>`. key: digest of the tokens
     (`phrasemt.syntax.sentences`). tree: the parse in the short text of `phrasemt.syntax.trees`, empty if the
-    segmentation needs no parse. given: the user's phrase ends in words, empty if the user gave none.
+    segmentation needs no parse. given: phrase ends in words from your files, empty without them.
     """
 
     offsets: list[int]
@@ -80,7 +80,7 @@ def shuffle_parse(sentence: SourceSentence, settings: PhraseSegmentation) -> Seq
 
 
 def cut_as_given(sentence: SourceSentence, settings: PhraseSegmentation) -> Sequence[int]:
-    """The user's phrases."""
+    """The phrases of your files."""
     return [*(sentence.offsets[end] for end in sentence.given[:-1]), sentence.length]
 
 

@@ -51,9 +51,9 @@ class StanzaTagger:
             heads += [head] if simple else list(head)
         self._close: list[Any] = []  # for each head: which rows of its last output are close decisions
         for head in heads:
-            head.register_forward_hook(self._note_close_rows)
+            head.register_forward_hook(self._mark_close_rows)
 
-    def _note_close_rows(self, head: Any, inputs: Any, scores: Any) -> None:
+    def _mark_close_rows(self, head: Any, inputs: Any, scores: Any) -> None:
         self._close.append(close_tokens(scores.reshape(-1, scores.shape[-1])))
 
     def tag(self, sentences: list[list[str]]) -> list[list[str]]:
@@ -181,7 +181,7 @@ class ParserAnnotator(StanzaAnnotator):
                 return []
             new = model.initial_state_from_words([sentences[number] for number in numbers])
             # When Stanza gives a state up, its states no longer correspond to the sentences. The unused field for the
-            # gold tree therefore holds the number of the sentence.
+            # gold tree therefore contains the number of the sentence.
             return [state._replace(gold_tree=number) for state, number in zip(new, numbers, strict=True)]
 
         def choose(states: list[Any]) -> tuple[Any, Any, Any]:

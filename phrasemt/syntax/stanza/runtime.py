@@ -1,4 +1,4 @@
-"""What taggers, parsers, chunkers and their trainings share: Stanza here, batches, failures, close decisions.
+"""What taggers, parsers, chunkers and their trainings use: Stanza's setup, batches, failures, close decisions.
 
 Annotators sort sentences by length and pass them to the model in batches, which makes Stanza fast, and return the
 annotations in the order of the sentences. If the model fails for a sentence, only that sentence gets a failure.
@@ -29,7 +29,7 @@ from phrasemt.machine.gpus import torch_has_gpu
 from phrasemt.syntax.annotations import Annotation
 
 Device = Literal["cpu", "cuda"]
-# torch has no error type of its own for some failures of memory and GPU libraries; their messages hold these words.
+# torch has no error type of its own for some failures of memory and GPU libraries; their messages contain these words.
 _MACHINE_MESSAGE = re.compile(r"memory|alloc|CUDA|cuDNN|cuBLAS", re.IGNORECASE)
 
 
@@ -232,7 +232,7 @@ class ProgressLog:
         self._start, self._best = time.monotonic(), 0.0
 
     def report(self, done: int, score: float | None = None, measure: str = "") -> None:
-        """done: finished units; score: score on dev, a share from 0 to 1; measure: its name."""
+        """done: finished units; score: score on dev, from 0 to 1; measure: its name."""
         left = (time.monotonic() - self._start) / done * (self._total - done)
         dev = ""
         if score is not None:

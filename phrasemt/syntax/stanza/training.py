@@ -270,7 +270,7 @@ def train_and_dev(
 ) -> tuple[list[Item], list[Item]]:
     """Sentences to learn from, and sentences that choose the best epoch.
 
-    Without dev files every twelfth sentence of train is held out. most: largest number of sentences read from train.
+    Without dev files every twelfth sentence of train becomes dev. most: largest number of sentences read from train.
     """
     learned = read(train, most)
     if dev:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.corpus import clean
-from phrasemt.corpus.clean import FILTERS, WrittenLanguage, clean_pairs, pair_digest
+from phrasemt.corpus.clean import FILTERS, WrittenLanguage, clean_pairs
 from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines
@@ -217,17 +217,6 @@ def test_same_bytes_for_any_number_of_cores(
     assert reasons == ({"empty", "too_long", "ratio", "duplicate"} if filters else set())
 
 
-def test_errors_with_several_cores(tmp_path: Path) -> None:
-    (tmp_path / "latin1").write_bytes("ü\n".encode("latin-1"))
-    (tmp_path / "utf8").write_bytes("ü\n".encode())
-    outputs = {name: tmp_path / name for name in ("source", "target", "rows", "dropped")}
-    with pytest.raises(DataError, match="latin1, line 1, byte 1: not UTF-8"):
-        clean_pairs(
-            settings=TRAIN, cores=2, raw_source=[tmp_path / "latin1"], raw_target=[tmp_path / "utf8"], **outputs
-        )
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["latin1", "utf8"]
-
-
 def test_empty_text(tmp_path: Path) -> None:
     for filters in (None, CleaningFilters()):
         with pytest.raises(DataError) as raised:
@@ -287,11 +276,6 @@ def test_share_of_letters(language: str, line: str, share: float) -> None:
 )
 def test_words(language: str, line: str, words: int) -> None:
     assert WrittenLanguage(language).words(line) == words
-
-
-def test_digests_tell_pairs_apart() -> None:
-    pairs = [("a", "b"), ("b", "a"), ("ab", ""), ("", "ab"), ("a b", ""), ("a", " b")]
-    assert len({pair_digest(*pair) for pair in pairs}) == len(pairs)
 
 
 def test_multi30k_loses_next_to_nothing(shared_data: Path, tmp_path: Path) -> None:

@@ -95,12 +95,6 @@ def test_a_large_overlap_is_refused_unless_allowed(tmp_path: Path, dev: Pairs, t
     assert counts(tmp_path, dev=dev, test=test, overlap="allowed").keys() == {"dev", "test"}
 
 
-def test_a_small_overlap_is_no_error(tmp_path: Path) -> None:
-    """As in real corpora, which share a few short sentences."""
-    found = counts(tmp_path, dev=DEV, test=[*NEW, *TRAIN[:2]])
-    assert found["test"]["in_train"]["pairs"] == 2
-
-
 def test_composed_and_decomposed_letters_are_one_sentence(tmp_path: Path) -> None:
     decomposed = [(unicodedata.normalize("NFD", f"{source} schön"), "new") for source, _ in TRAIN]
     train = [(f"{source} schön", f"{target} schön") for source, target in TRAIN]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import html
 import io
-import re
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -99,10 +98,6 @@ def test_shards_of_a_tar_archive_are_read_in_one_pass(
         extract(path, lines=None, member={**shards, "last": 4})
 
 
-def test_zip(tmp_path: Path, extract: Extract) -> None:
-    assert extract(as_zip(tmp_path, {"a.en": b"x\n", "a.de": TEXT}), member="a.de") == LINES
-
-
 def test_column_of_a_table(tmp_path: Path, extract: Extract) -> None:
     table = b"Hi.\tHallo!\tCC-BY\nRun!\tLauf!\n\t\n"
     path = as_zip(tmp_path, {"deu.txt": table})
@@ -191,15 +186,6 @@ def test_archives_that_were_cut_off(tmp_path: Path, extract: Extract, kind: str,
     where, what = (f"{path}, member a.de", "archive") if member else (path, "file")
     assert str(raised.value).startswith(f"{where}: the {what} is damaged or cut off (found ")
     assert str(raised.value).endswith("). Next: delete it and fetch it again")
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_members_that_are_not_utf8(tmp_path: Path, extract: Extract) -> None:
-    path = as_zip(tmp_path, {"a.de": "eins\nzwölf\n".encode("latin-1")})
-    with pytest.raises(
-        DataError, match=re.escape(f"{path}, member a.de, line 2, byte 3: not UTF-8 (expected UTF-8 te")
-    ):
-        extract(path, lines=2, member="a.de")
     assert list(tmp_path.iterdir()) == [path]
 
 

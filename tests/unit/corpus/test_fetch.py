@@ -144,12 +144,6 @@ def fetch_it(tmp_path: Path, register: object, pauses: object) -> Callable[[], b
 Fetch = Callable[[], bytes]
 
 
-def test_a_good_server(server: Server, fetch_it: Fetch, tmp_path: Path) -> None:
-    assert fetch_it() == DATA
-    assert server.ranges == [None]
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("size", [None, len(DATA)])
 def test_a_cut_connection_is_resumed(
     server: Server, fetch_it: Fetch, register: Callable[..., None], pauses: list[float], size: int | None
@@ -414,16 +408,6 @@ def test_mirror_with_a_wrong_file(server: Server, fetch_it: Fetch, mirror: Path,
     with pytest.raises(DownloadError, match="wrong checksum"):
         fetch_it()
     assert (server.ranges, list(tmp_path.iterdir())) == ([], [])
-
-
-def test_mirror_that_is_no_folder(fetch_it: Fetch, mirror: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PHRASEMT_MIRROR", str(mirror / "none"))
-    with pytest.raises(DownloadError) as raised:
-        fetch_it()
-    assert str(raised.value) == (
-        f"PHRASEMT_MIRROR: the mirror is not a folder (found '{mirror / 'none'}'). "
-        "Next: correct PHRASEMT_MIRROR or unset it"
-    )
 
 
 def test_the_workflow_starts_without_an_http_client() -> None:

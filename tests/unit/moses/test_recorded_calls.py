@@ -338,7 +338,7 @@ def test_no_moses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_moses_without_lmplz(recorded: RecordedMoses) -> None:
     (recorded.folder / "bin/lmplz").unlink()
-    with pytest.raises(PhrasemtError, match=r"this Moses has no bin/lmplz .*Packages of Moses often lack KenLM"):
+    with pytest.raises(PhrasemtError, match=r"this Moses has no bin/lmplz .*Packages of Moses are often without KenLM"):
         program_versions(TrainLm.programs)
 
 

@@ -20,7 +20,7 @@ from phrasemt.stages.syntax import AnnotateSentences, CollectSentences
 from phrasemt.syntax import annotate
 from phrasemt.syntax.annotate import parse_sentences, tag_sentences
 from phrasemt.syntax.annotations import Annotation, Annotations
-from phrasemt.syntax.sentences import BUCKETS, collect_sentences, parser_tokens, sentence_key
+from phrasemt.syntax.sentences import collect_sentences, parser_tokens, sentence_key
 from phrasemt.syntax.store import AnnotationStore
 
 
@@ -186,12 +186,6 @@ def test_jobs_share_the_work(folder, order):
     assert len(folder.asked()) == 700
 
 
-def test_more_jobs_than_sentences(folder):
-    folder.collect(["one &apos;s ."])
-    check([folder.parse(job=job, jobs=BUCKETS) for job in range(BUCKETS)], ["one &apos;s ."])
-    assert folder.asked() == ["one 's ."]
-
-
 def test_cores_do_not_show(folder):
     folder.collect(numbered(900))
     one = folder.parse(cores=1, cache="one").read_bytes()
@@ -204,13 +198,6 @@ def test_an_empty_corpus(folder, lines):
     folder.collect(lines)
     check([folder.parse(cores=2)], [])
     assert folder.asked() == []
-
-
-def test_another_annotator_begins_anew(folder):
-    folder.collect(numbered(20))
-    folder.parse()
-    folder.parse(card=folder.card("other", model="1" * 64))
-    assert len(folder.asked()) == 40
 
 
 def test_an_annotator_of_another_kind(folder):

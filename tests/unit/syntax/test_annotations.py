@@ -56,12 +56,6 @@ def test_the_same_bytes_in_any_order_and_in_parts(tmp_path):
     assert all(len({key[0] >> 2 for key in batch.column("key").to_pylist()}) == 1 for batch in batches)
 
 
-def test_none_and_nothing(tmp_path):
-    write_annotations(tmp_path / "empty", [], [], CARD)
-    annotations = Annotations.open([tmp_path / "empty"])
-    assert (annotations.find([bytes(16)]), annotations.find([])) == ([None], [])
-
-
 def test_different_annotators(tmp_path):
     write_annotations(tmp_path / "a", [], [], CARD)
     write_annotations(tmp_path / "b", [], [], {**CARD, "fingerprint": "e" * 32})

@@ -120,10 +120,6 @@ def test_applying_writes_what_the_command_writes(threshold, files):
     assert files.apply("source", threshold) == files.apply_by_command("source", threshold)
 
 
-def test_a_threshold_cuts_rare_subwords(files):
-    assert files.apply("target", 0).count(b"@@") < files.apply("target", 40).count(b"@@")
-
-
 def test_same_files_for_every_number_of_cores(files, tmp_path):
     one = {name: files.path(name).read_bytes() for name in ("codes", "source.counts", "target.counts")}
     subwords_with_one = files.apply("source", 5)
@@ -210,10 +206,6 @@ def test_joining_undoes_cutting(words, files):
 )
 def test_joining(line, tokens):
     assert join_subwords(line) == tokens
-
-
-def test_superfluous_spaces_are_dropped(files):
-    assert subword_cutter(files.path("codes"), files.path("source.counts"), 0)("  x   y ") == "x y"
 
 
 @pytest.mark.parametrize(

@@ -61,11 +61,6 @@ def test_of_whole_words_the_most_frequent_have_ids(tmp_path):
     assert set(shared) == {SPECIAL + "c\t3\nb\t2\n"}
 
 
-def test_same_file_for_every_number_of_cores(tmp_path):
-    text = "".join(f"w{number % 977} w{number % 31}\n" for number in range(20_000))
-    assert build(tmp_path, text, "a\n", shared=False) == build(tmp_path, text, "a\n", shared=False, cores=2)
-
-
 def test_words_like_special_symbols_are_unknown_words(tmp_path):
     build(tmp_path, "</s> a <pad> <unk> <s>\n", "b\n", shared=False)
     vocabulary = Vocabulary.read(tmp_path / "source.tsv")

@@ -296,13 +296,6 @@ def test_what_is_damaged_is_set_aside_and_made_again(study, runs, cache, capsys,
     assert others(cache) == []
 
 
-def test_a_file_that_is_gone_is_put_there_again(study, runs, cache):
-    expected = study("first")
-    files(cache)[-1].unlink()
-    assert study("second") == study("third") == expected
-    assert len(runs) == 2
-
-
 def test_a_cache_that_is_cleaned_while_a_stage_copies(study, runs, cache, monkeypatch):
     expected = study("first")
     copy = artefacts._copy_file
@@ -373,12 +366,6 @@ def test_a_cache_that_takes_nothing(study, runs, cache, capsys, monkeypatch):
     assert [path for path in cache.rglob("*") if path.is_file()] == []
     study("second")
     assert len(runs) == 2
-
-
-def test_a_cache_that_cannot_be_reached(study, cache, capsys):
-    cache.write_text("no folder\n")
-    study("first")
-    assert "cannot be used" in _one_warning(capsys)
 
 
 def test_a_cache_that_only_others_may_write_to(study, runs, cache, monkeypatch):

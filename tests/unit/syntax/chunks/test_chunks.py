@@ -243,8 +243,3 @@ def test_gold_of_another_sentence(split):
         f"{split.folder / 'gold'}, sentence 5: the gold chunks belong to another sentence "
         "(expected 'x y z', found 'y z')"
     )
-
-
-def test_the_origin_must_be_given(split):
-    with pytest.raises(DataError, match="no file for the origin parser"):
-        split.extract(["a"], "parser", gold=[(["a"], ["O"])])

@@ -77,12 +77,6 @@ def test_ends_cover_every_sentence_with_phrases_of_the_right_size():
         assert length > 48 or len(sizes) <= 6
 
 
-def test_right_branching_trees():
-    assert right_tree(1) == "(X (W 0))"
-    assert right_tree(2) == "(X (W 0) (W 1))"
-    assert right_tree(4) == "(X (W 0) (X (W 1) (X (W 2) (W 3))))"
-
-
 @given(count=st.integers(1, 60), seed=st.integers(0, 1000))
 def test_random_trees_are_binary_and_over_all_words(count, seed):
     tree = parse_tree(random_tree(count, random.Random(seed)))
@@ -312,8 +306,3 @@ def test_given_phrases_of_other_sentences(split: Split, lines: int) -> None:
     assert split.extract(["a", "b"], rows=[1, 3], given=given, raw_pairs=6, mode="given") == [[2], [2]]
     with pytest.raises(MismatchError, match=rf"given.txt: .* a line for each raw pair .expected 6, found {lines}"):
         split.extract(["a", "b"], rows=[1, 3], given=["1"] * lines, raw_pairs=6, mode="given")
-
-
-def test_missing_inputs_are_said(split):
-    with pytest.raises(DataError, match="segmentation shuffled needs --parses"):
-        split.extract(["a"], mode="shuffled")

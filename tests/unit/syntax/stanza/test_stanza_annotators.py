@@ -97,17 +97,6 @@ def test_neither_companions_nor_order_change_a_result(
             assert found == [alone[sentences.index(sentence)] for sentence in shuffled]
 
 
-def test_a_sentence_with_a_close_decision_is_annotated_by_itself(
-    parser: ParserAnnotator, sentences: list[list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sizes: list[int] = []
-    trees = parser._trees
-    monkeypatch.setattr(parser, "_trees", lambda part, size: sizes.append(len(part)) or trees(part, size))  # type: ignore[func-returns-value]
-    monkeypatch.setattr(runtime, "CLOSE", 1e9)
-    parser.annotate(sentences)
-    assert sizes == [len(sentences)] + [1] * len(sentences)
-
-
 @pytest.mark.parametrize(
     "tokens",
     [
@@ -262,12 +251,6 @@ def test_a_model_with_a_wrong_checksum(copied: Path) -> None:
 def test_another_version_of_stanza(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(annotators.importlib.metadata, "version", lambda name: "1.9.9")
     with pytest.raises(MismatchError, match=r"under another version of Stanza \(expected 1.15.0, found 1.9.9"):
-        load_annotator(copied / "parser.json")
-
-
-def test_another_version_of_annotations(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(annotators, "ANNOTATION_VERSION", 7)
-    with pytest.raises(MismatchError, match=r"another version of phrasemt's annotations \(expected 1, found 7"):
         load_annotator(copied / "parser.json")
 
 

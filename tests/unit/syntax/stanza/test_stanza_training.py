@@ -140,12 +140,6 @@ def test_scores_and_progress(
     assert all(record.name.startswith("phrasemt") for record in caplog.records)
 
 
-def test_scores_of_a_chunker(tmp_path: Path, vectors: Path, chunks: dict[str, list[Path]]) -> None:
-    scores = chunker(tmp_path, vectors, chunks).scores
-    assert scores["types"]["INTJ"]["gold"] == 1  # though none was trained
-    assert 0 <= scores["f1"] <= 1
-
-
 def test_sentences_limits_what_is_learned_from(tmp_path: Path, vectors: Path, trees: dict[str, list[Path]]) -> None:
     tagger(tmp_path, vectors, trees, sentences=13)
     limited = (tmp_path / "tagger.pt").read_bytes()
