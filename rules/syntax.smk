@@ -305,7 +305,6 @@ rule extract_chunks:
         subwords=flow.of(flow.text_of_models("target")),
         gold=flow.of(paths.raw_chunks.at(language="{target}"), "generated chunks"),
         tags=flow.of(paths.tags, "target tags"),
-        parses=flow.of(paths.parses, "target parses"),
     output:
         chunks=paths.chunk_columns,
         statistics=paths.chunk_statistics,

@@ -81,11 +81,11 @@ class PhraseStatistics(JsonFile, pattern=of_dataset("phrases/{segmenter}/{split}
         return self.constituents / self.comparable if self.constituents is not None and self.comparable else None
 
 
-class ChunkStatistics(JsonFile, pattern=of_dataset("chunks/{split}.json")):
+class ChunkStatistics(JsonFile, pattern=of_dataset("chunks/{split}.json"), format=2):
     """Statistics of the chunks of a split, `</s>` excluded.
 
     mean_chunk_length: in words; None without chunks. labels: number of chunks by label. fallbacks: sentences without
-    annotation, by reason. agreement: scores of each other given annotation against the selected one.
+    tags, by reason.
     """
 
     origin: str
@@ -95,4 +95,3 @@ class ChunkStatistics(JsonFile, pattern=of_dataset("chunks/{split}.json")):
     mean_chunk_length: float | None = None
     labels: dict[str, int]
     fallbacks: dict[str, int]
-    agreement: dict[str, dict[str, object]]

@@ -262,14 +262,12 @@ class ExtractChunks(Stage):
 
     module = "phrasemt.syntax.chunks.extract"
     job_name = "{dataset}.{source}-{target}/{split}"
-    inputs = files(
-        rows="Rows", tokens="Tokens", subwords="Subwords | Tokens", gold=["RawChunks"], tags=["Tags"], parses=["Parses"]
-    )
+    inputs = files(rows="Rows", tokens="Tokens", subwords="Subwords | Tokens", gold=["RawChunks"], tags=["Tags"])
     outputs = files(chunks="ChunkColumns", statistics="ChunkStatistics")
     libraries = ("pyarrow", "numpy")
     cached = True
 
-    origin: Literal["gold", "chunker", "parser"]
+    origin: Literal["gold", "chunker"]
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:

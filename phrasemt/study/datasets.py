@@ -274,18 +274,15 @@ class Subwords(Settings):
 
 
 class TargetChunks(Settings):
-    """Chunks of the target side (Zhou et al. 2017). Chunks of other origins are only compared with the chosen ones."""
+    """Chunks of the target side (Zhou et al. 2017)."""
 
-    origin: Literal["gold", "chunker", "parser"] = Field(
-        description="gold: chunks of the generator; chunker: a chunk tagger; parser: rules on English trees"
-    )
-    chunker: Name | None = Field(None, description="name of a chunker of the study")
-    parser: Name | None = Field(None, description="name of a parser of the study")
+    origin: Literal["gold", "chunker"] = Field(description="gold: chunks of the generator; chunker: a chunk tagger")
+    chunker: Name | None = Field(None, description="name of a chunker of the study, with the origin chunker")
 
     @model_validator(mode="after")
     def _origin_is_named(self) -> TargetChunks:
-        if self.origin != "gold" and getattr(self, self.origin) is None:
-            raise ValueError(f"origin is {self.origin!r}, but {self.origin} is missing")
+        if (self.origin == "chunker") != (self.chunker is not None):
+            raise ValueError("a chunker belongs to the origin chunker, and only to it")
         return self
 
 

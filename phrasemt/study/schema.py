@@ -462,7 +462,6 @@ class Study(Settings):
         chunkers: dict[str, Parser | Chunker] = {**self.chunkers}
         for key, name, known, language in (
             ("source_parser", dataset.source_parser, parsers, dataset.source_language),
-            ("target_chunks.parser", chunks.parser, parsers, dataset.target_language),
             ("target_chunks.chunker", chunks.chunker, chunkers, dataset.target_language),
         ):
             if name is None:
@@ -471,10 +470,6 @@ class Study(Settings):
                 problems.append(f"{key} is {name!r}, allowed: {', '.join(known) or 'none, since the study has none'}")
             elif known[name].language != language:
                 problems.append(f"{key} is {name!r}, which is for {known[name].language!r} and not {language!r}")
-        if chunks.parser is not None and dataset.target_language != "en":
-            problems.append(
-                f"target_chunks.parser is {chunks.parser!r}, but the rules that make chunks of trees are for English"
-            )
         if dataset.target_chunks and chunks.origin == "gold" and dataset.generator is None:
             problems.append("target_chunks.origin is 'gold', but only a generator has gold chunks")
         return problems

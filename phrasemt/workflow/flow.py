@@ -203,6 +203,5 @@ class Flow:
         """The cards of the parsers and chunkers that data sets use."""
         used = []
         for dataset in self.study.datasets.values():
-            chunks = dataset.target_chunks
-            used += [dataset.source_parser, chunks and chunks.parser, chunks and chunks.chunker]
+            used += [dataset.source_parser, dataset.target_chunks and dataset.target_chunks.chunker]
         return [self.paths.card.at(annotator=name) for name in dict.fromkeys(filter(None, used))]

@@ -47,8 +47,9 @@ def _annotations(study: Study, job: Wildcards, annotator: str | None) -> list[Na
     return [{"annotator": annotator, "job": number} for number in range(jobs)]
 
 
-def _of_target_chunks(kind: Literal["chunker", "parser"], study: Study, job: Wildcards) -> list[Names]:
-    return _annotations(study, job, getattr(study.datasets[job.dataset].target_chunks, kind, None))
+def _target_tags(study: Study, job: Wildcards) -> list[Names]:
+    chunks = study.datasets[job.dataset].target_chunks
+    return _annotations(study, job, chunks.chunker if chunks else None)
 
 
 def _source_parses(study: Study, job: Wildcards) -> list[Names]:
@@ -82,8 +83,7 @@ CHOICES: dict[str, Callable[[Study, Wildcards], list[Names]]] = {
     ),
     "given phrases": lambda study, job: _if(study.segmentations[job.segmenter].given),
     "generated chunks": lambda study, job: _if(_is_generated(study, job)),
-    "target tags": functools.partial(_of_target_chunks, "chunker"),
-    "target parses": functools.partial(_of_target_chunks, "parser"),
+    "target tags": _target_tags,
     "phrase model": lambda study, job: [{"phrase_model": study.phrase_based[job.system].model.folder_name}],
     "true case": lambda study, job: _if(study.phrase_models[job.phrase_model].case == "truecase"),
     "tuned weights": lambda study, job: _if(study.phrase_based[job.system].tuning),

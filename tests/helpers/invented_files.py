@@ -353,16 +353,8 @@ class InventedFiles:
             self._made_by(
                 MeasurePhrases(segmentation=path.parent.name, needs_parses=False), {"statistics": (path, content)}
             )
-        agreement = {"parser": {"precision": 0.9, "recall": 0.95, "f1": 0.9243, "types": {}}}
         content = ChunkStatistics(
-            origin="gold",
-            sentences=9,
-            words=90,
-            chunks=60,
-            mean_chunk_length=1.5,
-            labels={},
-            fallbacks={},
-            agreement=agreement,
+            origin="gold", sentences=9, words=90, chunks=60, mean_chunk_length=1.5, labels={}, fallbacks={}
         )
         self._made_by(
             STAGES["extract_chunks"].from_study(self.study, {"dataset": "demo"}), {"statistics": (chunks[0], content)}

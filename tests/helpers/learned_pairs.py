@@ -51,7 +51,6 @@ def learned_pairs(folder: Path) -> LearnedPairs:
         subwords=paths["target"],
         gold=[folder / "gold"],
         tags=[],
-        parses=[],
         chunks=folder / "chunks.arrow",
         statistics=folder / "statistics.json",
     )

@@ -79,11 +79,6 @@ class ChunkScores:
         for counts, spans in ((self.gold, reference), (self.predicted, judged), (self.correct, reference & judged)):
             counts.update(type_ for *_, type_ in spans)
 
-    def merge(self, other: ChunkScores) -> None:
-        """Add the counts of another object."""
-        for own, others in ((self.gold, other.gold), (self.predicted, other.predicted), (self.correct, other.correct)):
-            own.update(others)
-
     @property
     def f1(self) -> float:
         """F1 of all chunk types together, from 0 to 1."""

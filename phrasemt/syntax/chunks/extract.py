@@ -24,10 +24,8 @@ from phrasemt.files.parallel import map_in_order
 from phrasemt.stages.syntax import ExtractChunks
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL
 from phrasemt.syntax.annotations import Annotations, required
-from phrasemt.syntax.chunks.conll import ChunkScores, chunk_spans, read_conll
-from phrasemt.syntax.chunks.rules import chunk_tags
+from phrasemt.syntax.chunks.conll import chunk_spans, read_conll
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
-from phrasemt.syntax.trees import parse_tree
 from phrasemt.syntax.word_offsets import SplitLines, offsets_of_block, split_lines
 
 log = logging.getLogger("phrasemt.extract_chunks")
@@ -42,22 +40,16 @@ Gold = tuple[list[str], WordTags]  # gold tokens and their tags
 
 @dataclass
 class _Counts:
-    """Counts of a part of a split.
-
-    labels: chunks by label, without `</s>`; fallbacks: sentences without annotation by reason; agreement: by origin.
-    """
+    """Counts of a part of a split. labels: chunks by label, without `</s>`; fallbacks: untagged sentences by reason."""
 
     words: int = 0
     labels: Counter[str] = field(default_factory=Counter)
     fallbacks: Counter[str] = field(default_factory=Counter)
-    agreement: dict[str, ChunkScores] = field(default_factory=dict)
 
     def add(self, other: _Counts) -> None:
         self.words += other.words
         self.labels += other.labels
         self.fallbacks += other.fallbacks
-        for origin, scores in other.agreement.items():
-            self.agreement.setdefault(origin, ChunkScores()).merge(scores)
 
 
 @dataclass(frozen=True)
@@ -77,19 +69,20 @@ def extract_chunks(
     subwords: Path,
     gold: list[Path],
     tags: list[Path],
-    parses: list[Path],
     chunks: Path,
     statistics: Path,
 ) -> None:
     """Write the chunks of a split as columns over its rows, and their statistics.
 
     Columns: `starts`, the positions in subwords at which chunks start, `</s>` last; `labels`, for each chunk an index
-    into CHUNK_LABELS. `settings.origin` selects the chunks: gold (a file with all raw sentences), chunker (tags) or
-    parser (rules on parses). In a sentence without annotation each word is a chunk with label O.
+    into CHUNK_LABELS. They come from gold (a file with all raw sentences) or from tags (of a chunker), as
+    `settings.origin` says. In a sentence without tags each word is a chunk with label O.
 
     Raises DataError, with file and line, if rows do not increase, if words and subwords or gold tokens belong to
-    different sentences; MismatchError if a sentence is not among the annotations.
+    different sentences; MismatchError if a sentence is not among the tags.
     """
+    # A generated data set has gold chunks, too, when a chunker is chosen.
+    gold, tags = (gold, []) if settings.origin == "gold" else ([], tags)
     found = map_in_order(
         _find_chunks,
         split_lines(
@@ -102,8 +95,8 @@ def extract_chunks(
             items=itertools.chain.from_iterable(map(read_conll, gold)),
         ),
         jobs=cores,
-        prepare=_Sources,
-        arguments=(settings.origin, gold, tags, parses),
+        prepare=_Tagged,
+        arguments=(gold, tags),
     )
     counts = _Counts()
 
@@ -122,12 +115,9 @@ def extract_chunks(
         mean_chunk_length=counts.words / count if count else None,
         labels={label: counts.labels[label] for label in CHUNK_LABELS if counts.labels[label]},
         fallbacks=dict(counts.fallbacks.most_common()),
-        agreement={origin: scores.as_dict() for origin, scores in counts.agreement.items()},
     )
     result.write(statistics)
     log.info("extract_chunks: %s: %s sentences, %s chunks", settings.origin, f"{sentences:,}", f"{count:,}")
-    for origin, scores in counts.agreement.items():
-        log.info("extract_chunks: %s against %s: F1 %.1f", origin, settings.origin, 100 * scores.f1)
     for reason, number in counts.fallbacks.most_common():
         log.info("extract_chunks: %s sentences without chunks: %s", f"{number:,}", reason)
 
@@ -168,35 +158,27 @@ def align_tags(gold_tokens: Sequence[str], gold_tags: Sequence[str], tokens: Seq
     return tags
 
 
-class _Sources:
-    """The given annotations. `map_in_order` opens them in each process."""
+class _Tagged:
+    """The tags of sentences, by the lines of a gold file or by the keys of a chunker's tags, one per process."""
 
-    def __init__(self, origin: str, gold: Sequence[Path], tags: Sequence[Path], parses: Sequence[Path]) -> None:
-        self.origin = origin
+    def __init__(self, gold: Sequence[Path], tags: Sequence[Path]) -> None:
         self._gold = ", ".join(map(str, gold))
-        self._stored = [
-            (name, reader, Annotations.open(paths))
-            for name, reader, paths in (("chunker", _tags_of_text, tags), ("parser", _tags_of_tree, parses))
-            if paths
-        ]
+        self._tags = Annotations.open(tags) if tags else None
 
-    def find(self, lines: SplitLines[Gold], sentences: Sequence[list[str]]) -> dict[str, list[WordTags | str]]:
-        """The tags of each sentence, or the reason why it has none, by origin."""
-        keys = [sentence_key(tokens) for tokens in sentences]
-        found: dict[str, list[WordTags | str]] = {}
-        if lines.given is not None:
-            found["gold"] = [
+    def find(self, lines: SplitLines[Gold], sentences: Sequence[list[str]]) -> list[WordTags | str]:
+        """The tags of each sentence, or the reason why it has none."""
+        if self._tags is None:
+            return [
                 _tags_of_gold(tokens, *gold, f"{self._gold}, sentence {row + 1}")
-                for tokens, gold, row in zip(sentences, lines.given, lines.rows, strict=True)
+                for tokens, gold, row in zip(sentences, lines.given or (), lines.rows, strict=True)
             ]
-        for name, reader, store in self._stored:
-            found[name] = []
-            for number, (tokens, annotation) in enumerate(zip(sentences, store.find(keys), strict=True)):
-                if not tokens:  # an empty sentence is never annotated
-                    found[name].append([])
-                else:
-                    given = required(annotation, lines.place(number))
-                    found[name].append(str(given.failure) if given.text is None else reader(given.text, tokens))
+        found: list[WordTags | str] = []
+        for number, annotation in enumerate(self._tags.find([sentence_key(tokens) for tokens in sentences])):
+            if not sentences[number]:  # an empty sentence is never annotated
+                found.append([])
+                continue
+            tags = required(annotation, lines.place(number))
+            found.append(str(tags.failure) if tags.text is None else tags.text.split(" "))
         return found
 
 
@@ -212,34 +194,15 @@ def _tags_of_gold(tokens: list[str], gold_tokens: list[str], gold_tags: WordTags
     return tags
 
 
-def _tags_of_text(text: str, tokens: list[str]) -> WordTags:
-    tags = text.split(" ")
-    assert len(tags) == len(tokens), "the annotator gives a tag for each token"
-    return tags
-
-
-def _tags_of_tree(text: str, tokens: list[str]) -> WordTags | str:
-    try:
-        return chunk_tags(parse_tree(text), tokens)
-    except RecursionError:
-        return "the tree is too deep for the rules"
-
-
-def _find_chunks(sources: _Sources, lines: SplitLines[Gold]) -> _Chunks:
+def _find_chunks(tagged: _Tagged, lines: SplitLines[Gold]) -> _Chunks:
     texts, offsets = offsets_of_block(lines.tokens, lines.subwords)
     sentences = [parser_tokens(text) for text in texts]
-    found = sources.find(lines, sentences)
-    chosen = found.pop(sources.origin)
-    counts = _Counts(agreement={origin: ChunkScores() for origin in found})
+    counts = _Counts()
     starts, labels = [], []
-    for number, tags in enumerate(chosen):
+    for number, tags in enumerate(tagged.find(lines, sentences)):
         if isinstance(tags, str):
             counts.fallbacks[tags] += 1
             tags = ["O"] * len(sentences[number])
-        else:
-            for origin, others in found.items():
-                if not isinstance(other := others[number], str):
-                    counts.agreement[origin].add(tags, other)
         of_sentence = starts_and_labels(tags, offsets[number])
         starts.append(of_sentence[0])
         labels.append(of_sentence[1])

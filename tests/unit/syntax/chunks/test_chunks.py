@@ -44,7 +44,6 @@ class Split:
         rows: Sequence[int] | None = None,
         gold: Gold | None = None,
         tags: Mapping[str, str | Annotation] | None = None,
-        trees: Mapping[str, str | Annotation] | None = None,
         cores: int = 1,
     ) -> list[tuple[list[int], list[str]]]:
         rows = range(len(sentences)) if rows is None else rows
@@ -62,7 +61,6 @@ class Split:
             subwords=self.folder / "subwords",
             gold=[] if gold is None else [self.folder / "gold"],
             tags=self.annotate("tags", tags),
-            parses=self.annotate("parses", trees),
             chunks=self.folder / "chunks.arrow",
             statistics=self.folder / "statistics.json",
         )
@@ -95,7 +93,6 @@ def split(tmp_path: Path) -> Split:
 DOG = "the lazy dog barks up , not here"
 DOG_SUBWORDS = "the la@@ z@@ y dog bar@@ ks up , not he@@ re"
 DOG_TAGS = "B-NP I-NP I-NP B-VP B-PRT O O B-ADVP"
-DOG_TREE = "(S (NP (DT 0) (JJ 1) (NN 2)) (VP (VBZ 3) (PRT (RP 4)) (, 5) (ADVP (RB 6) (RB 7))))"  # ADVP takes "not"
 DOG_CHUNKS = ([0, 5, 7, 8, 9, 10, 12], ["NP", "VP", "PRT", "O", "O", "ADVP", "eos"])
 
 
@@ -112,7 +109,7 @@ def test_classes():
 def test_chunks_start_at_words_and_eos_is_the_last(split, origin, source):
     assert split.extract([DOG], origin, subwords=[DOG_SUBWORDS], **source) == [DOG_CHUNKS]
     assert split.statistics == {
-        "format": 1,
+        "format": 2,
         "origin": origin,
         "sentences": 1,
         "words": 8,
@@ -120,53 +117,22 @@ def test_chunks_start_at_words_and_eos_is_the_last(split, origin, source):
         "mean_chunk_length": pytest.approx(8 / 6),
         "labels": {"NP": 1, "VP": 1, "ADVP": 1, "PRT": 1, "O": 2},
         "fallbacks": {},
-        "agreement": {},
     }
 
 
-def test_rules_on_trees(split):
-    ((starts, labels),) = split.extract([DOG], "parser", subwords=[DOG_SUBWORDS], trees={DOG: DOG_TREE})
-    assert starts == [0, 5, 7, 8, 9, 12]
-    assert labels == ["NP", "VP", "PRT", "O", "ADVP", "eos"]
-
-
-def test_all_origins_are_compared_with_the_chosen_one(split):
-    sources = {"gold": [(DOG.split(" "), DOG_TAGS.split(" "))], "tags": {DOG: DOG_TAGS}, "trees": {DOG: DOG_TREE}}
-    split.extract([DOG], "gold", **sources)
-    agreement = split.statistics["agreement"]
-    assert list(agreement) == ["chunker", "parser"]
-    assert agreement["chunker"]["f1"] == 1
-    # Of four chunks the adverb differs.
-    assert (agreement["parser"]["precision"], agreement["parser"]["recall"]) == (0.75, 0.75)
-    assert agreement["parser"]["types"]["ADVP"]["f1"] == 0
-    split.extract([DOG], "parser", **sources)
-    assert list(split.statistics["agreement"]) == ["gold", "chunker"]
-
-
-def test_sentences_without_annotation_are_counted_and_not_compared(split, caplog):
+def test_sentences_without_tags_are_counted(split, caplog):
     caplog.set_level(logging.INFO, "phrasemt")
     tags = {"a b": "B-NP I-NP", "c d": Annotation(None, "too long"), "e f": Annotation(None, "gave up")}
-    gold = [(sentence.split(), ["B-NP", "B-NP"][: len(sentence.split())]) for sentence in ("a b", "", "c d", "e f")]
-    found = split.extract(["a b", "", "c d", "e f"], "chunker", tags=tags, gold=gold)
+    found = split.extract(["a b", "", "c d", "e f"], "chunker", tags=tags)
     assert found == [([0, 2], ["NP", "eos"]), ([0], ["eos"]), *[([0, 1, 2], ["O", "O", "eos"])] * 2]
     assert split.statistics["fallbacks"] == {"too long": 1, "gave up": 1}
-    assert split.statistics["agreement"]["gold"]["gold"] == 1
     assert "1 sentences without chunks: too long" in caplog.text
-    assert "gold against chunker: F1 0.0" in caplog.text
 
 
 def test_the_gold_file_has_all_raw_sentences(split):
     gold = [(["x"], [f"B-{type_}"]) for type_ in ("NP", "VP", "PP", "ADVP", "ADJP")]
     found = split.extract(["x", "x"], "gold", gold=gold, rows=[1, 3])
     assert [labels[0] for _, labels in found] == ["VP", "ADVP"]
-
-
-def test_a_tree_too_deep_for_the_rules_is_a_fallback(split):
-    words = [str(number) for number in range(3000)]
-    tree = " ".join(f"(X (W {word})" for word in words[:-1]) + " (W 2999)" + ")" * 2999
-    ((starts, _),) = split.extract([" ".join(words)], "parser", trees={" ".join(words): tree})
-    assert starts == list(range(3001))
-    assert split.statistics["fallbacks"] == {"the tree is too deep for the rules": 1}
 
 
 @settings(max_examples=200)
