@@ -24,7 +24,7 @@ datasets:
     generator: {train: 60, dev: 5, test: 20}
     subwords: {merges: 100, vocabulary_threshold: 0}
     source_parser: english
-    target_chunks: {origin: gold, chunker: german}
+    target_chunks: {origin: chunker, chunker: german}
 parsers:
   english:
     language: en
