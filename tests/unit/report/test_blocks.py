@@ -117,16 +117,6 @@ def test_the_block_of_chunk_decisions_has_a_row_for_the_majority(
     assert 'id="from-chunks-demo-test-"' in page
 
 
-@pytest.mark.parametrize("what", ["perplexities", "chunks"])
-def test_the_error_names_a_missing_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    study = built(tmp_path, "base", "bi", "lm")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        PhrasemtError, match=r"the table would be incomplete: .* for demo test \w+ 2 \(expected 2, found 1\)"
-    ):
-        study.make_table(**{what: study.table_inputs[what][:-1]})
-
-
 def test_perplexities_of_other_sentences_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = built(tmp_path, "lm", "lm2")
     monkeypatch.chdir(tmp_path)

@@ -379,13 +379,3 @@ def test_the_section_of_the_report_shows_claims_and_printed_figures() -> None:
     assert "no system stands for xu2020/table-1/base-pr" in section.content
     assert "+1.72" in section.content
     assert claims_section([], [], artefacts()) is None
-
-
-def test_level_weights_against_numpy() -> None:
-    """Mean total variation distance of random mixtures, against NumPy."""
-    draw = np.random.default_rng(1)
-    weights_LJ = draw.dirichlet(np.ones(7), 6).T
-    expected = np.abs(weights_LJ - weights_LJ.mean(1, keepdims=True)).sum(0).mean() / 2
-    files = [attention("pr", 1, {}, mixtures={"phrases": weights_LJ.tolist()})]
-    finding = found(measurement("level weights", than=False), artefacts(attention=files))
-    assert finding.value == pytest.approx(expected)

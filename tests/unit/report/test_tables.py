@@ -16,7 +16,7 @@ import pytest
 from invented_study import InventedStudy, rewrite
 from snakemake.cli import get_argument_parser
 
-from phrasemt.artefacts.table import Block, Column, Row, Table
+from phrasemt.artefacts.table import Block, Table
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_file
 from phrasemt.report import blocks, tables
@@ -286,11 +286,6 @@ def test_latex_escapes() -> None:
     assert tables._latex("zh-en, 3-4") == "zh-en, 3-4"
 
 
-def test_a_missing_cell_is_printed_as_nothing() -> None:
-    row = Row(system="base", title="Base", cells={})
-    assert row.printed(Column(key="bleu_tok_difference", heading="Δ")) == ""
-
-
 def fails(study: InventedStudy, **inputs: list[Path]) -> str:
     with pytest.raises(PhrasemtError) as error:
         study.make_table(**inputs)
@@ -322,26 +317,6 @@ def test_files_given_twice_or_of_another_study_are_refused(study: InventedStudy)
     assert fails(study, scores=[*paths, copy]).startswith("copy.json: second scores for demo test base 1")
     copy.write_text(copy.read_text().replace('"seed": 1', '"seed": 3').replace('"seed":1', '"seed":3'))
     assert fails(study, scores=[*paths, copy]).startswith("copy.json: scores outside of the table: demo test base 3")
-
-
-@pytest.mark.parametrize(
-    "field", ["seed", "system", "test_sets", *(f"test_sets.test.{name}" for name in ("metrics", "references"))]
-)
-def test_the_error_names_a_missing_field(study: InventedStudy, field: str) -> None:
-    path = study.table_inputs["scores"][4]
-    content = json.loads(path.read_text())
-    *sections, key = field.split(".")
-    del functools.reduce(lambda part, name: part[name], sections, content)[key]
-    rewrite(path, json.dumps(content))
-    assert fails(study).startswith(f"{path}: {field}: Field required")
-
-
-def test_a_file_without_a_test_set_is_incomplete(study: InventedStudy) -> None:
-    path = study.score_path("captions", "max", 2)
-    content = json.loads(path.read_text())
-    del content["test_sets"]["coco"]
-    rewrite(path, json.dumps(content))
-    assert "no scores for captions coco max 2 (expected 18, found 17)" in fails(study)
 
 
 _OF_TEST = ("test_sets", "test")
