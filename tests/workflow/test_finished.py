@@ -130,7 +130,7 @@ def test_a_pair_can_be_traced_to_its_translation(undisturbed: Workplace) -> None
     assert [leaf for leaf in drawn if leaf in source] == source, "the leaves of the parse"
     shown = {line.split(" ")[0]: line for line in lines}
     assert "</s>]" in shown["extract_phrases"]
-    assert "[NP " in shown["extract_chunks"]
+    assert re.search(r"\[[A-Z]+ \S", shown["extract_chunks"]), "labels of a chunker that has hardly learned"
     assert "[eos </s>]" in shown["extract_chunks"]
     assert "1-best " in done.stdout
     assert "results/tiny/demo.en-de/parses/english/test.0.arrow]" in done.stdout
