@@ -6,6 +6,9 @@ import functools
 import importlib
 import pkgutil
 import re
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
 
 from phrasemt.artefacts.artefact import Artefact
 
@@ -26,3 +29,21 @@ def kinds() -> dict[str, type[Artefact]]:
 def by_attribute() -> dict[str, type[Artefact]]:
     """The classes by their name in rules: TrainingRecord is training_record."""
     return {re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower(): kind for name, kind in kinds().items()}
+
+
+def kind_of(path: Path) -> type[Artefact]:
+    """The kind of a file by its path: the one whose pattern has the most letters of its own."""
+    return next((kind for kind in _most_letters_first() if kind.pattern.fits(path)), kinds()["UserFile"])
+
+
+def by_kind(paths: Iterable[Path]) -> dict[type[Artefact], list[Path]]:
+    """Files by their kind, in their order; no files of other kinds."""
+    found = defaultdict[type[Artefact], list[Path]](list)
+    for path in paths:
+        found[kind_of(path)].append(path)
+    return found
+
+
+@functools.cache
+def _most_letters_first() -> list[type[Artefact]]:
+    return sorted(kinds().values(), key=lambda kind: len(kind.pattern.glob), reverse=True)

@@ -6,6 +6,7 @@ tests take paths and contents from the same classes.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from pathlib import Path
@@ -42,11 +43,19 @@ class Pattern(str):
 
     def names(self, path: Path) -> dict[str, str]:
         """The values of the wildcards in a path of this pattern. Raises ValueError for another path."""
-        pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+?)", re.escape(self))
-        match = re.fullmatch(f"(?:.*/)?{pattern}", path.as_posix())
-        if match is None:
+        if (match := _regular(self).fullmatch(path.as_posix())) is None:
             raise ValueError(f"{path} is no path of the form {self}")
         return match.groupdict()
+
+    def fits(self, path: Path) -> bool:
+        """Whether a path is one of this pattern."""
+        return _regular(self).fullmatch(path.as_posix()) is not None
+
+
+@functools.cache
+def _regular(pattern: str) -> re.Pattern[str]:
+    wildcards = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+?)", re.escape(pattern))
+    return re.compile(f"(?:.*/)?{wildcards}")
 
 
 class Artefact:

@@ -9,8 +9,6 @@ from pathlib import Path
 from phrasemt.commands._arguments import FILE_OR_NAME, Output, add_study, study_name
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines, write_text
-from phrasemt.report.figures import svg_file
-from phrasemt.report.page import drawings_in
 from phrasemt.workflow.paths import Paths
 
 
@@ -40,6 +38,10 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _write_figures(report: Path, folder: Path) -> None:
+    # The table alone needs no drawing library.
+    from phrasemt.report.figures import svg_file
+    from phrasemt.report.page import drawings_in
+
     folder.mkdir(parents=True, exist_ok=True)
     for drawing in drawings_in(report.read_text(encoding="utf-8")):
         name = re.sub(r"[^\w.]+", "-", drawing.title).strip("-").lower()

@@ -32,7 +32,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from phrasemt import __version__
-from phrasemt.artefacts import kinds
+from phrasemt.artefacts import kind_of, kinds
 from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.artefacts.scores import BleuScore, SystemScores
 from phrasemt.artefacts.sidecar import SUFFIX, DigestedFile, Evidence, Sidecar, library_versions, sidecar_path
@@ -264,11 +264,10 @@ def _checked(manifest: CapsuleManifest, versions: set[str]) -> Iterator[CheckedF
         here = library_versions(STAGES[sidecar.stage].libraries)
         both = ((name, version, here.get(name)) for name, version in sidecar.versions.items())
         versions |= {f"{name} {version}, here {own}" for name, version, own in both if own != version}
-        for file in STAGES[sidecar.stage].stage_files("input"):
-            for stage in (_WRITERS[kind] for kind in file.kinds if kind in _WRITERS):
-                new = [one.path for one in sidecar.inputs.get(file.name, []) if one.path not in stages]
-                stages |= dict.fromkeys(new, stage)
-                waiting += new
+        for one in sidecar.files_read:
+            if (stage := _WRITERS.get(kind_of(Path(one.path)).__name__)) and one.path not in stages:
+                stages[one.path] = stage
+                waiting.append(one.path)
     computed = (path for path in sidecars if path not in stages and places[path].suffix == ".json")
     yield from (CheckedFile(path, "as recorded", 0) for path in computed)
     for stage in RECOMPUTED:

@@ -19,7 +19,12 @@ import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
+from phrasemt.artefacts import by_kind
+from phrasemt.artefacts.corpus import ComparedSplits
+from phrasemt.artefacts.scores import Comparison, MetricScores, SystemScores
 from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Scorecard, Table
+from phrasemt.artefacts.training import AverageScores
+from phrasemt.artefacts.translations import ChunkAccuracies, ContrastAccuracy, PerplexityScores
 from phrasemt.files.lines import write_lines
 from phrasemt.report.blocks import average_blocks, chunk_blocks, notes_on_splits, perplexity_blocks
 from phrasemt.report.score_blocks import contrast_blocks, score_blocks
@@ -30,35 +35,22 @@ log = logging.getLogger("phrasemt.report.tables")
 
 
 def make_table(
-    *,
-    settings: MakeTable,
-    cores: int,
-    scores: list[Path],
-    metrics: list[Path],
-    comparisons: list[Path],
-    perplexities: list[Path],
-    chunks: list[Path],
-    contrasts: list[Path],
-    averages: list[Path],
-    splits: list[Path],
-    table: Path,
-    markdown: Path,
-    latex: Path,
-    csv: Path,
+    *, settings: MakeTable, cores: int, files: list[Path], table: Path, markdown: Path, latex: Path, csv: Path
 ) -> None:
     """Make the table of a study from the score files of its systems.
 
     Raises DataError naming a combination of test set, system and seed without a score, and MismatchError for files that
     do not belong to the study or to each other.
     """
+    read = by_kind(files)
     blocks = [
-        *score_blocks(settings, scores, metrics, comparisons),
-        *perplexity_blocks(settings, perplexities),
-        *chunk_blocks(settings, chunks),
-        *contrast_blocks(settings, contrasts),
-        *average_blocks(settings, averages),
+        *score_blocks(settings, read[SystemScores], read[MetricScores], read[Comparison]),
+        *perplexity_blocks(settings, read[PerplexityScores]),
+        *chunk_blocks(settings, read[ChunkAccuracies]),
+        *contrast_blocks(settings, read[ContrastAccuracy]),
+        *average_blocks(settings, read[AverageScores]),
     ]
-    notes = notes_on_splits(settings, splits)
+    notes = notes_on_splits(settings, read[ComparedSplits])
     for block in blocks:
         if block.test_set is not None and (note := notes.get((block.dataset, block.test_set))):
             block.notes.append(note)
@@ -67,8 +59,7 @@ def make_table(
     write_lines(markdown, to_markdown(result))
     write_lines(latex, to_latex(result))
     write_lines(csv, to_csv(result))
-    files = sum(map(len, (scores, metrics, perplexities, chunks, contrasts, averages)))
-    log.info("make_table: %d systems, %d blocks, %d files of scores", len(settings.systems), len(blocks), files)
+    log.info("make_table: %d systems, %d blocks, %d files", len(settings.systems), len(blocks), len(files))
 
 
 def table_of(settings: MakeTable, blocks: Sequence[Block]) -> Table:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from phrasemt.fields import Settings
 from phrasemt.files.source_file import SourceFile
 from phrasemt.registry.corpora import CorpusPart, CorpusSide, contrasts_of, part_of, read_with, side_of, source_file
-from phrasemt.stages.stage import Stage, StudyJob, files
+from phrasemt.stages.stage import Stage, StudyJob, files, of
 from phrasemt.study.datasets import CleaningFilters, ContrastText, GeneratedPairs, RegistryText
 from phrasemt.study.tokenization import common_code
 
@@ -27,11 +27,6 @@ class FetchCorpus(Stage):
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
         return {"source": source_file(job.wildcards["corpus"], job.wildcards["file"])}
-
-    @classmethod
-    def registered(cls, corpus: str, file: str) -> Self:
-        """The settings for a file of a corpus. Raises DataError for a name that the registry does not have."""
-        return cls(corpus=corpus, source=source_file(corpus, file))
 
     def cache_key(self, made_of: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The registered checksum alone. A file without a checksum is not kept, as another server may differ."""
@@ -57,15 +52,7 @@ class ExtractText(Stage):
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return cls._of_registry(*(job.wildcards[name] for name in ("corpus", "part", "language")))
-
-    @classmethod
-    def registered(cls, corpus: str, part: str, language: str) -> Self:
-        """The settings for a side of a part. Raises DataError for a name that the registry does not have."""
-        return cls(corpus=corpus, part=part, language=language, **cls._of_registry(corpus, part, language))
-
-    @staticmethod
-    def _of_registry(corpus: str, part: str, language: str) -> dict[str, Any]:
+        corpus, part, language = (job.wildcards[name] for name in ("corpus", "part", "language"))
         entry = part_of(corpus, part)
         return {
             "side": side_of(corpus, part, language),
@@ -91,15 +78,9 @@ class PartitionCorpus(Stage):
     )
     cached = True
 
-    dev: int
-    test: int
-    seed: int
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        cut = job.dataset.cut
-        assert cut is not None
-        return {"dev": cut.dev, "test": cut.test, "seed": cut.seed}
+    dev: int = of("dataset.cut.dev")
+    test: int = of("dataset.cut.test")
+    seed: int = of("dataset.cut.seed")
 
 
 class GenerateDemo(Stage):
@@ -119,13 +100,11 @@ class GenerateDemo(Stage):
 
     split: Literal["train", "dev", "test"]
     pairs: int
-    seed: int
+    seed: int = of("dataset.generator.seed")
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        generator = job.dataset.generator
-        assert generator is not None
-        return {"pairs": getattr(generator, job.wildcards["split"]), "seed": generator.seed}
+        return {"pairs": getattr(job.dataset.generator, job.wildcards["split"])}
 
 
 class PairsOfFiles(Settings):
@@ -206,12 +185,10 @@ class CompareSplits(Stage):
     outputs = files(counts="ComparedSplits")
     cached = True
 
-    splits: list[str]  # dev, then the test sets
+    splits: list[str] = of("dataset.held_out")  # dev, then the test sets
     references: list[int]  # number of further references of each split
-    overlap: Literal["refused", "allowed"]
+    overlap: Literal["refused", "allowed"] = of("dataset.overlap")
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        splits = list(job.dataset.held_out)
-        further = [len(job.dataset.references(split)) - 1 for split in splits]
-        return {"splits": splits, "references": further, "overlap": job.dataset.overlap}
+        return {"references": [len(job.dataset.references(split)) - 1 for split in job.dataset.held_out]}

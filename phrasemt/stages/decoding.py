@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from phrasemt.stages.scoring import SystemOnTestSets
-from phrasemt.stages.stage import ModelStage, Stage, StudyJob, files
+from phrasemt.stages.stage import ModelStage, Stage, StudyJob, files, of
 from phrasemt.study.architectures import ModelSettings
 from phrasemt.study.schema import Decoding
 from phrasemt.study.tokenization import Tokenizer
@@ -26,18 +26,10 @@ class TranslateExamples(ModelStage):
     outputs = files(translations="Translations", tokens="TranslatedTokens", text="TranslatedText")
     libraries = ("torch", "sacremoses")
 
-    trained: ModelSettings  # the settings that the weights carry: those of the model without those of its search
-    decoding: Decoding
-    target_tokenizer: Tokenizer
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return super().of_job(job) | {
-            "model": job.system.model,
-            "trained": job.system.model.trained_part,
-            "decoding": job.system.decoding,
-            "target_tokenizer": job.dataset.tokenizer("target"),
-        }
+    model: ModelSettings = of("system.model")
+    trained: ModelSettings = of("system.model.trained_part")  # the settings that the weights carry
+    decoding: Decoding = of("system.decoding")
+    target_tokenizer: Tokenizer = of("target_tokenizer")
 
 
 class ImportTranslations(Stage):
@@ -49,13 +41,8 @@ class ImportTranslations(Stage):
     outputs = files(tokens="TranslatedTokens", text="TranslatedText")
     libraries = ("jieba", "sacremoses")
 
-    form: Literal["text", "tokens"]
-    target_tokenizer: Tokenizer
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        form = job.study.outside[job.wildcards["system"]].form
-        return {"form": form, "target_tokenizer": job.dataset.tokenizer("target")}
+    form: Literal["text", "tokens"] = of("study.outside.{system}.form")
+    target_tokenizer: Tokenizer = of("target_tokenizer")
 
 
 class ScoreContrasts(ModelStage):
@@ -77,21 +64,12 @@ class ScoreContrasts(ModelStage):
     libraries = ("torch", "jieba", "sacremoses", "subword-nmt")
 
     dataset: str
-    contrast_set: str
+    contrast_set: str = of("wildcards.split")
     system: str
     seed: int
-    source_tokenizer: Tokenizer
-    target_tokenizer: Tokenizer
-    vocabulary_threshold: int
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return super().of_job(job) | {
-            "contrast_set": job.wildcards["split"],
-            "source_tokenizer": job.dataset.tokenizer("source"),
-            "target_tokenizer": job.dataset.tokenizer("target"),
-            "vocabulary_threshold": job.dataset.subwords.vocabulary_threshold,
-        }
+    source_tokenizer: Tokenizer = of("source_tokenizer")
+    target_tokenizer: Tokenizer = of("target_tokenizer")
+    vocabulary_threshold: int = of("dataset.subwords.vocabulary_threshold")
 
 
 class AnalyseAttention(ModelStage):
@@ -111,15 +89,10 @@ class AnalyseAttention(ModelStage):
     libraries = ("torch", "pyarrow")
 
     dataset: str
-    test_set: str
+    test_set: str = of("wildcards.split")
     system: str
     seed: int
-    sentences: int
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        sentences = job.study.analyses.attention
-        return super().of_job(job) | {"test_set": job.wildcards["split"], "sentences": sentences}
+    sentences: int = of("study.analyses.attention")
 
 
 class ModelOnTestSets(ModelStage, SystemOnTestSets):
@@ -144,7 +117,7 @@ class ScorePerplexity(ModelOnTestSets):
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return super().of_job(job) | {"words_are_cut": job.dataset.subwords.unit == "bpe"}
+        return {"words_are_cut": job.dataset.subwords.unit == "bpe"}
 
 
 class ScoreChunks(ModelOnTestSets):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from phrasemt.stages.stage import Stage, StudyJob, files
+from phrasemt.stages.stage import Stage, files, of
 from phrasemt.study.rows import MosesModel, Search, Tuning
 from phrasemt.study.tokenization import Tokenizer
 
@@ -40,11 +38,7 @@ class TrainLm(Stage):
     outputs = files(language_model="LanguageModel")
     programs = ("bin/lmplz", "bin/build_binary")
 
-    order: int
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return {"order": job.study.phrase_models[job.wildcards["phrase_model"]].lm_order}
+    order: int = of("study.phrase_models.{phrase_model}.lm_order")
 
 
 class AlignWords(Stage):
@@ -56,11 +50,7 @@ class AlignWords(Stage):
     outputs = files(kept_source="AlignedText", kept_target="AlignedText", alignment="Alignment")
     programs = ("bin/fast_align", "bin/atools")
 
-    max_words: int
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return {"max_words": job.study.phrase_models[job.wildcards["phrase_model"]].max_words}
+    max_words: int = of("study.phrase_models.{phrase_model}.max_words")
 
 
 class ExtractPhraseTable(Stage):
@@ -82,13 +72,8 @@ class ExtractPhraseTable(Stage):
 class PhraseBasedStage(Stage):
     """Base of the stages that run the decoder."""
 
-    model: MosesModel
-    decoding: Search
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        system = job.study.phrase_based[job.wildcards["system"]]
-        return {"model": system.model, "decoding": system.decoding}
+    model: MosesModel = of("study.phrase_based.{system}.model")
+    decoding: Search = of("study.phrase_based.{system}.decoding")
 
 
 class TuneMoses(PhraseBasedStage):
@@ -117,14 +102,8 @@ class TuneMoses(PhraseBasedStage):
         "bin/evaluator",
     )
 
-    tuning: Tuning
+    tuning: Tuning = of("study.phrase_based.{system}.tuning")
     seed: int
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        tuning = job.study.phrase_based[job.wildcards["system"]].tuning
-        assert tuning is not None
-        return super().of_job(job) | {"tuning": tuning}
 
 
 class TranslateWithMoses(PhraseBasedStage):
@@ -143,8 +122,4 @@ class TranslateWithMoses(PhraseBasedStage):
     libraries = ("sacremoses",)
     programs = (*_FILTER, "bin/moses", "scripts/recaser/detruecase.perl")
 
-    target_tokenizer: Tokenizer
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return super().of_job(job) | {"target_tokenizer": job.dataset.tokenizer("target")}
+    target_tokenizer: Tokenizer = of("target_tokenizer")

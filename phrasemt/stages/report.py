@@ -1,10 +1,13 @@
-"""The table and the report of a study (rules/report.smk)."""
+"""The table and the report of a study (rules/report.smk).
+
+Both read many kinds of files, which their functions tell apart by their paths (`phrasemt.artefacts.by_kind`).
+"""
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Any, Literal
 
-from phrasemt.stages.stage import Stage, Wildcards, files
+from phrasemt.stages.stage import Stage, StudyJob, files, of
 from phrasemt.study.compared import (
     AnalysedFigure,
     ComparedCost,
@@ -15,7 +18,7 @@ from phrasemt.study.compared import (
     compared_figures,
     studied_claims,
 )
-from phrasemt.study.schema import SEED, Study
+from phrasemt.study.schema import SEED
 
 
 class MakeTable(Stage):
@@ -23,60 +26,50 @@ class MakeTable(Stage):
 
     module = "phrasemt.report.tables"
     inputs = files(
-        scores=["SystemScores"],
-        metrics=["MetricScores"],
-        comparisons=["Comparison"],
-        perplexities=["PerplexityScores"],
-        chunks=["ChunkAccuracies"],
-        contrasts=["ContrastAccuracy"],
-        averages=["AverageScores"],
-        splits=["ComparedSplits"],
+        files=[
+            "SystemScores | MetricScores | Comparison | PerplexityScores | ChunkAccuracies | ContrastAccuracy"
+            " | AverageScores | ComparedSplits"
+        ]
     )
     outputs = files(table="Table", markdown="MarkdownTable", latex="LatexTable", csv="CsvTable")
 
-    study: str
+    study: str = of("study.study")
     title: str
-    baseline: str
-    baselines: dict[str, str]  # of each system, what it is compared with
+    baseline: str = of("study.baseline")
+    baselines: dict[str, str] = of("study.baselines")  # of each system, what it is compared with
     # Lists and not mappings: settings travel as JSON with sorted keys, and the order of systems is that of the table.
     systems: list[tuple[str, str]]  # name and title of each row
-    metrics: list[tuple[str, str, Literal["higher", "lower"]]]  # of the user: name, heading, better scores
+    metrics: list[tuple[str, str, Literal["higher", "lower"]]]  # of the study: name, heading, better scores
     translating: list[tuple[str, str]]  # name and title of each system that translates
     trained: list[str]  # systems that are models of the study
     seeds_of: dict[str, list[int]]  # of each system
     outside: list[str]  # systems whose translations other programs made
-    unseeded: list[str]  # systems in which nothing is drawn at random
+    unseeded: list[str] = of("study.unseeded")  # systems in which nothing is drawn at random
     test_sets: list[tuple[str, str]]  # data set and test set of each block
     datasets: list[str]
     contrasts: list[tuple[str, str]]  # data set and set of contrastive pairs
-    language_models: list[str]  # systems with perplexities in place of translations
-    chunking: list[str]  # systems that decide about chunks
-    seeds: list[int]
+    language_models: list[str] = of("study.language_models")  # systems with perplexities in place of translations
+    chunking: list[str] = of("study.chunking")  # systems that decide about chunks
+    seeds: list[int] = of("study.seeds")
     figures: list[ComparedFigure]  # printed figures that systems stand for
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        study, datasets = job.study, job.study.datasets.items()
         systems = list(study.titles.items())
-        return cls(
-            study=study.study,
-            title=study.title or study.study,
-            baseline=study.baseline,
-            baselines=study.baselines,
-            systems=systems,
-            metrics=[(name, metric.heading or name, metric.better) for name, metric in study.metrics.items()],
-            translating=[(name, title) for name, title in systems if name in study.translating],
-            test_sets=[(name, test_set) for name, dataset in study.datasets.items() for test_set in dataset.test_sets],
-            datasets=list(study.datasets),
-            contrasts=[(name, split) for name, dataset in study.datasets.items() for split in dataset.contrastive],
-            language_models=study.language_models,
-            chunking=study.chunking,
-            trained=list(study.models),
-            outside=list(study.outside),
-            unseeded=study.unseeded,
-            seeds_of={name: study.seeds_of(name) for name in study.systems},
-            seeds=study.seeds,
-            figures=list(compared_figures(study)),
-        )
+        return {
+            "title": study.title or study.study,
+            "systems": systems,
+            "metrics": [(name, metric.heading or name, metric.better) for name, metric in study.metrics.items()],
+            "translating": [(name, title) for name, title in systems if name in study.translating],
+            "trained": list(study.models),
+            "outside": list(study.outside),
+            "datasets": list(study.datasets),
+            "seeds_of": {name: study.seeds_of(name) for name in study.systems},
+            "test_sets": [(name, test_set) for name, dataset in datasets for test_set in dataset.test_sets],
+            "contrasts": [(name, split) for name, dataset in datasets for split in dataset.contrastive],
+            "figures": list(compared_figures(study)),
+        }
 
 
 class WriteReport(Stage):
@@ -85,27 +78,11 @@ class WriteReport(Stage):
     module = "phrasemt.report.report"
     inputs = files(
         table="Table",
-        records=["TrainingRecord"],
-        dropped=["DroppedPairs"],
-        splits=["ComparedSplits"],
-        round_trips=["RoundTrip"],
-        phrases=["PhraseStatistics"],
-        chunks=["ChunkStatistics"],
-        annotators=["Card"],
-        lengths=["LengthScores"],
-        analyses=["AttentionAnalysis"],
-        attention=["AttentionWeights"],
-        contrasts=["ContrastAccuracy"],
-        source=["Tokens"],
-        references=["Tokens"],
-        translations=["TranslatedTokens"],
-        scores=["SystemScores"],
-        compared=["SystemScores"],
-        source_units=["Subwords | Tokens"],
-        target_units=["Subwords | Tokens"],
-        parses=["Parses"],
-        phrase_columns=["PhraseColumns"],
-        chunk_columns=["ChunkColumns"],
+        files=[
+            "TrainingRecord | DroppedPairs | ComparedSplits | RoundTrip | PhraseStatistics | ChunkStatistics | Card"
+            " | LengthScores | AttentionAnalysis | AttentionWeights | ContrastAccuracy | Tokens | TranslatedTokens"
+            " | SystemScores | Subwords | Parses | PhraseColumns | ChunkColumns"
+        ],
     )
     outputs = files(report="Report")
     libraries = ("jinja2", "matplotlib")
@@ -114,22 +91,18 @@ class WriteReport(Stage):
     costs: list[ComparedCost]  # printed costs of systems, for the section that has times
     claims: list[StudiedClaim]  # of the papers that systems stand for
     figures: list[AnalysedFigure]  # printed figures that analyses find
-    lengths: list[int]  # of sources: the largest number of words of each group but the last
-    samples: int
-    seed: int  # of the bootstrap
-    repeated: list[str]  # systems with several trainings
-    unseeded: list[str]  # systems in which nothing is drawn at random
+    lengths: list[int] = of("study.analyses.lengths")  # of sources: the most words of each group but the last
+    samples: int = of("study.comparison.samples")
+    seed: int = SEED  # of the bootstrap
+    repeated: list[str] = of("study.repeated")  # systems with several trainings
+    unseeded: list[str] = of("study.unseeded")  # systems in which nothing is drawn at random
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        return cls(
-            title=study.title or study.study,
-            costs=list(compared_costs(study)),
-            claims=list(studied_claims(study)),
-            figures=list(analysed_figures(study)),
-            lengths=study.analyses.lengths,
-            samples=study.comparison.samples,
-            seed=SEED,
-            repeated=study.repeated,
-            unseeded=study.unseeded,
-        )
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        study = job.study
+        return {
+            "title": study.title or study.study,
+            "costs": list(compared_costs(study)),
+            "claims": list(studied_claims(study)),
+            "figures": list(analysed_figures(study)),
+        }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from phrasemt.stages.stage import Stage, StudyJob, files
+from phrasemt.stages.stage import Stage, StudyJob, files, of
 from phrasemt.study.datasets import ReferenceLength
 from phrasemt.study.schema import SEED
 from phrasemt.study.tokenization import Tokenizer
@@ -21,11 +21,7 @@ class SystemOnTestSets(Stage):
     dataset: str
     system: str
     seed: int
-    test_sets: list[str]
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return super().of_job(job) | {"test_sets": list(job.dataset.test_sets)}
+    test_sets: list[str] = of("dataset.test_sets")
 
 
 class ScoreSystem(SystemOnTestSets):
@@ -38,17 +34,9 @@ class ScoreSystem(SystemOnTestSets):
     outputs = files(scores="SystemScores")
     libraries = ("sacrebleu",)
 
-    references: list[int]  # number of references of each test set
-    reference_length: ReferenceLength
-    target_tokenizer: Tokenizer
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return super().of_job(job) | {
-            "references": [len(job.dataset.references(test_set)) for test_set in job.dataset.test_sets],
-            "reference_length": job.dataset.reference_length,
-            "target_tokenizer": job.dataset.tokenizer("target"),
-        }
+    references: list[int] = of("references")
+    reference_length: ReferenceLength = of("dataset.reference_length")
+    target_tokenizer: Tokenizer = of("target_tokenizer")
 
 
 class ScoreMetric(SystemOnTestSets):
@@ -60,17 +48,10 @@ class ScoreMetric(SystemOnTestSets):
     outputs = files(scores="MetricScores")
 
     metric: str
-    better: Literal["higher", "lower"]
-    command: str
-    words: list[str]  # of the command
-    references: list[int]  # number of references of each test set
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        metric = job.study.metrics[job.wildcards["metric"]]
-        references = [len(job.dataset.references(test_set)) for test_set in job.dataset.test_sets]
-        own = {"better": metric.better, "command": metric.command, "words": metric.words, "references": references}
-        return super().of_job(job) | own
+    better: Literal["higher", "lower"] = of("study.metrics.{metric}.better")
+    command: str = of("study.metrics.{metric}.command")
+    words: list[str] = of("study.metrics.{metric}.words")  # of the command
+    references: list[int] = of("references")
 
 
 class ScoreByLength(Stage):
@@ -85,20 +66,14 @@ class ScoreByLength(Stage):
     dataset: str
     system: str
     seeds: list[int]
-    test_sets: list[str]
-    limits: list[int]  # the largest number of words of each group but the last
-    samples: int
-    seed: int  # of the bootstrap
+    test_sets: list[str] = of("dataset.test_sets")
+    limits: list[int] = of("study.analyses.lengths")  # the largest number of words of each group but the last
+    samples: int = of("study.comparison.samples")
+    seed: int = SEED  # of the bootstrap
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return {
-            "seeds": job.study.seeds_of(job.wildcards["system"]),
-            "test_sets": list(job.dataset.test_sets),
-            "limits": job.study.analyses.lengths,
-            "samples": job.study.comparison.samples,
-            "seed": SEED,
-        }
+        return {"seeds": job.study.seeds_of(job.wildcards["system"])}
 
 
 class CompareSystems(Stage):
@@ -121,16 +96,11 @@ class CompareSystems(Stage):
     system: str
     baseline: str
     unseeded: list[str]  # those of the two systems in which nothing is drawn at random
-    samples: int
-    seed: int
+    samples: int = of("study.comparison.samples")
+    seed: int = SEED
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
         system = job.wildcards["system"]
         baseline = job.study.baseline_of(system)
-        return {
-            "baseline": baseline,
-            "unseeded": [name for name in job.study.unseeded if name in (baseline, system)],
-            "samples": job.study.comparison.samples,
-            "seed": SEED,
-        }
+        return {"baseline": baseline, "unseeded": [name for name in job.study.unseeded if name in (baseline, system)]}

@@ -12,10 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
+from pydantic import Field
+
 from phrasemt.fields import Settings
-from phrasemt.study.architectures import Architecture, ModelInputs, ModelSettings
+from phrasemt.study.architectures import ModelInputs, ModelSettings
 from phrasemt.study.datasets import Dataset
 from phrasemt.study.schema import Study, System
+from phrasemt.study.tokenization import Tokenizer
 
 Wildcards = Mapping[str, str]
 Use = Literal["input", "output", "folder"]
@@ -25,6 +28,11 @@ Files = Mapping[str, str | list[str]]
 def files(**kinds: str | list[str]) -> Files:
     """The files of a stage, by name: their kind, or several ("Subwords | Tokens"). [kind]: any number of such files."""
     return kinds
+
+
+def of(path: str, **default: Any) -> Any:
+    """A setting whose value the study has, at this path from a `StudyJob`, such as "study.metrics.{metric}.better"."""
+    return Field(json_schema_extra={"path": path}, **default)
 
 
 @dataclass(frozen=True)
@@ -47,19 +55,37 @@ class StageFile:
 
 @dataclass(frozen=True)
 class StudyJob:
-    """A job of a study, by its wildcards."""
+    """A job of a study, by its wildcards. Its properties are what the wildcards name."""
 
     study: Study
     wildcards: Wildcards
 
+    def value(self, path: str) -> Any:
+        """The value at a path of attributes and keys, with wildcards in braces."""
+        value: Any = self
+        for name in path.format(**self.wildcards).split("."):
+            value = value[name] if isinstance(value, Mapping) else getattr(value, name)
+        return value
+
     @property
     def dataset(self) -> Dataset:
-        """The data set that the wildcards name."""
         return self.study.datasets[self.wildcards["dataset"]]
 
     @property
+    def source_tokenizer(self) -> Tokenizer:
+        return self.dataset.tokenizer("source")
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        return self.dataset.tokenizer("target")
+
+    @property
+    def references(self) -> list[int]:
+        """The number of references of each test set."""
+        return [len(self.dataset.references(test_set)) for test_set in self.dataset.test_sets]
+
+    @property
     def system(self) -> System:
-        """The model that the wildcards name."""
         return self.study.models[self.wildcards["system"]]
 
 
@@ -68,7 +94,7 @@ class Stage(Settings):
 
     Settings are data: a rule passes them to the subcommand as JSON, and they decide whether a finished artefact is
     still valid. A function reads their fields only. A value that is computed from the study is computed in `of_job`
-    and is a field, so that a change of the computation is a change of the settings.
+    or named by its path (`of`), and is a field, so that a change of the computation is a change of the settings.
     """
 
     module: ClassVar[str]
@@ -111,9 +137,16 @@ class Stage(Settings):
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        """The settings of the stage in a study for a job's wildcards, whose values fields of their names have."""
-        named = {name: wildcards[name] for name in cls.model_fields.keys() & wildcards.keys()}
-        return cls.model_validate(named | cls.of_job(StudyJob(study, wildcards)))
+        """The settings of the stage for a job: its wildcards by their names, values of the study, and `of_job`."""
+        job = StudyJob(study, wildcards)
+        required = {name for name, field in cls.model_fields.items() if field.is_required()}
+        named = {name: wildcards[name] for name in required & wildcards.keys()}
+        return cls.model_validate(named | cls._of_study(job) | cls.of_job(job))
+
+    @classmethod
+    def _of_study(cls, job: StudyJob) -> dict[str, Any]:
+        extra = {name: field.json_schema_extra for name, field in cls.model_fields.items()}
+        return {name: job.value(str(one["path"])) for name, one in extra.items() if isinstance(one, dict)}
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
@@ -140,17 +173,8 @@ class Stage(Settings):
 class ModelStage(Stage):
     """Base of the stages that run a model. The code of the model's family belongs to the code of the stage."""
 
-    model: ModelSettings
-    reads: ModelInputs
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return super().of_job(job) | cls.of_model(job.system.model)
-
-    @staticmethod
-    def of_model(model: Architecture) -> dict[str, Any]:
-        """The values of these fields: the part of the model's settings that its weights depend on, and its inputs."""
-        return {"model": model.trained_part, "reads": model.model_inputs}
+    model: ModelSettings = of("system.model.trained_part")  # the part that its weights depend on
+    reads: ModelInputs = of("system.model.model_inputs")
 
     def chosen_module(self) -> str:
         return f"phrasemt.models.{self.model.family}"

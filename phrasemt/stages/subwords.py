@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from phrasemt.stages.stage import Stage, StudyJob, files
+from phrasemt.stages.stage import Stage, StudyJob, files, of
 from phrasemt.study.tokenization import Tokenizer
 
 
@@ -36,12 +36,13 @@ class LearnSubwords(Stage):
     cached = True
 
     merges: int | None = None
-    symbols: int | None = None  # in place of merges: these and the characters together
+    # In place of merges: these and the characters together.
+    symbols: int | None = of("dataset.subwords.symbols", default=None)
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
         subwords = job.dataset.subwords
-        return {"merges": None if subwords.symbols else subwords.merges, "symbols": subwords.symbols}
+        return {"merges": None if subwords.symbols else subwords.merges}
 
 
 class ApplySubwords(Stage):
@@ -54,11 +55,7 @@ class ApplySubwords(Stage):
     libraries = ("subword-nmt",)
     cached = True
 
-    vocabulary_threshold: int
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return {"vocabulary_threshold": job.dataset.subwords.vocabulary_threshold}
+    vocabulary_threshold: int = of("dataset.subwords.vocabulary_threshold")
 
 
 class BuildVocabulary(Stage):
@@ -70,13 +67,13 @@ class BuildVocabulary(Stage):
     outputs = files(source_vocabulary="Vocabulary", target_vocabulary="Vocabulary")
     cached = True
 
-    shared: bool  # one vocabulary of both sides
+    shared: bool = of("dataset.subwords.shared_vocabulary")  # one vocabulary of both sides
     words: int | None = None  # size of a vocabulary of words; None for subwords, which are all kept
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
         subwords = job.dataset.subwords
-        return {"shared": subwords.shared_vocabulary, "words": subwords.words if subwords.unit == "word" else None}
+        return {"words": subwords.words if subwords.unit == "word" else None}
 
 
 class PackExamples(Stage):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from phrasemt.files.source_file import SourceFile
 from phrasemt.registry.stanza_models import published_file
-from phrasemt.stages.stage import Stage, StudyJob, files
+from phrasemt.stages.stage import Stage, StudyJob, files, of
 from phrasemt.study.architectures import PhraseSegmentation
 
 
@@ -140,17 +140,13 @@ class DescribeAnnotator(Stage):
     libraries = ("stanza",)
 
     kind: Literal["constituency", "chunks"]
-    language: str
+    language: str = of("study.annotators.{annotator}.language")
     origin: Literal["files", "published"]
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        annotator = job.study.annotators[job.wildcards["annotator"]]
-        return {
-            "kind": "constituency" if job.wildcards["annotator"] in job.study.parsers else "chunks",
-            "language": annotator.language,
-            "origin": "files" if annotator.files else "published",
-        }
+        kind = "constituency" if job.wildcards["annotator"] in job.study.parsers else "chunks"
+        return {"kind": kind, "origin": "files" if job.value("study.annotators.{annotator}.files") else "published"}
 
 
 class CollectTrees(Stage):
@@ -163,11 +159,7 @@ class CollectTrees(Stage):
     libraries = ("pyarrow", "stanza")
     cached = True
 
-    language: str
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return {"language": job.study.annotators[job.wildcards["annotator"]].language}
+    language: str = of("study.annotators.{annotator}.language")
 
 
 class CollectSentences(Stage):
@@ -230,13 +222,8 @@ class ExtractPhrases(Stage):
     libraries = ("pyarrow", "numpy")
     cached = True
 
-    segmentation: PhraseSegmentation
-    needs_parses: bool
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        segmentation = job.study.segmentations[job.wildcards["segmenter"]]
-        return {"segmentation": segmentation, "needs_parses": segmentation.reads_parses}
+    segmentation: PhraseSegmentation = of("study.segmentations.{segmenter}")
+    needs_parses: bool = of("study.segmentations.{segmenter}.reads_parses")
 
 
 class MeasurePhrases(Stage):
@@ -248,13 +235,8 @@ class MeasurePhrases(Stage):
     outputs = files(statistics="PhraseStatistics")
     cached = True
 
-    segmentation: str  # its name in statistics and report
-    needs_parses: bool
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        segmentation = job.study.segmentations[job.wildcards["segmenter"]]
-        return {"segmentation": segmentation.folder_name, "needs_parses": segmentation.reads_parses}
+    segmentation: str = of("study.segmentations.{segmenter}.folder_name")  # its name in statistics and report
+    needs_parses: bool = of("study.segmentations.{segmenter}.reads_parses")
 
 
 class ExtractChunks(Stage):
@@ -267,9 +249,4 @@ class ExtractChunks(Stage):
     libraries = ("pyarrow", "numpy")
     cached = True
 
-    origin: Literal["gold", "chunker"]
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        assert job.dataset.target_chunks is not None
-        return {"origin": job.dataset.target_chunks.origin}
+    origin: Literal["gold", "chunker"] = of("dataset.target_chunks.origin")

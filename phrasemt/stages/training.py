@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from phrasemt.stages.stage import ModelStage, StudyJob, files
+from phrasemt.stages.stage import ModelStage, StudyJob, files, of
 from phrasemt.study.schema import Training
 from phrasemt.study.tokenization import BleuTokenizer
 
@@ -31,18 +31,13 @@ class TrainModel(ModelStage):
     resumes = True
     libraries = ("torch", "numpy")
 
-    rate_width: int  # width d that the learning rate of Vaswani et al. is scaled by
-    training: Training
+    rate_width: int = of(
+        "system.model.learning_rate_width"
+    )  # width d that the learning rate of Vaswani et al. is scaled by
+    training: Training = of("system.training")
     seed: int
-    dev_bleu: BleuTokenizer  # 13a: dev BLEU counts tokens; otherwise what sacreBLEU makes of the text
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return super().of_job(job) | {
-            "rate_width": job.system.model.learning_rate_width,
-            "training": job.system.training,
-            "dev_bleu": job.dataset.tokenizer("target").bleu,
-        }
+    # 13a: dev BLEU counts tokens; otherwise what sacreBLEU makes of the text.
+    dev_bleu: BleuTokenizer = of("target_tokenizer.bleu")
 
 
 class AverageCheckpoints(ModelStage):
@@ -66,14 +61,10 @@ class AverageCheckpoints(ModelStage):
     system: str
     seed: int
     last: int  # number of the last checkpoints in the record that are averaged
-    best_by: Literal["bleu", "perplexity"]
-    dev_bleu: BleuTokenizer  # as in TrainModel
+    best_by: Literal["bleu", "perplexity"] = of("system.training.best_by")
+    dev_bleu: BleuTokenizer = of("target_tokenizer.bleu")
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
         training = job.system.training
-        return super().of_job(job) | {
-            "last": training.average_best or training.average_last,
-            "best_by": training.best_by,
-            "dev_bleu": job.dataset.tokenizer("target").bleu,
-        }
+        return {"last": training.average_best or training.average_last}

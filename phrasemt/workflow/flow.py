@@ -47,6 +47,7 @@ class Flow:
         self.language_models = study.language_models
         self.chunking = study.chunking
         self.chunked = [name for name, dataset in study.datasets.items() if dataset.target_chunks]
+        self.with_subwords = [name for name, dataset in study.datasets.items() if dataset.subwords.unit != "word"]
         self.trained_parsers = [name for name, parser in study.parsers.items() if parser.train]
         self.trained_chunkers = [name for name, chunker in study.chunkers.items() if chunker.train]
         self.trained_annotators = [*self.trained_parsers, *self.trained_chunkers]

@@ -203,7 +203,7 @@ class InventedStudy(InventedFiles):
         self.run(
             "make_table",
             {},
-            **{**self.table_inputs, **changes},
+            files=_files({**self.table_inputs, **changes}),
             table=self.results / "table.json",
             markdown=self.results / "table.md",
             latex=self.results / "table.tex",
@@ -251,18 +251,21 @@ class InventedStudy(InventedFiles):
             "translations": [
                 self.translation_path(*place, system, first) for place in self.test_sets for system in translating
             ],
-            "scores": [self.score_path(*run, first) for run in itertools.product(datasets, translating)],
             "compared": [self.score_path(name, *run) for name, run in itertools.product(datasets, self.translated)],
-            "source_units": source,
-            "target_units": target,
             "parses": [self.folder("demo") / "parses" / "english" / "test.0.arrow"],
             "phrase_columns": [self.folder("demo") / "phrases" / "ngram" / "test.arrow"],
             "chunk_columns": [self.folder("demo") / "chunks" / "test.arrow"],
         }
 
     def write_report(self, **changes: list[Path]) -> None:
-        inputs = {**self.report_inputs, **changes}
-        self.run("write_report", {}, table=self.results / "table.json", report=self.results / "report.html", **inputs)
+        files = _files({**self.report_inputs, **changes})
+        self.run(
+            "write_report", {}, table=self.results / "table.json", files=files, report=self.results / "report.html"
+        )
+
+
+def _files(inputs: dict[str, list[Path]]) -> list[Path]:
+    return [path for paths in inputs.values() for path in paths]
 
 
 def build(folder: Path, **choices: Any) -> InventedStudy:

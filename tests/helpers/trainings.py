@@ -23,12 +23,16 @@ def settings_of(*, dropout=0.1, model=None, seed=1, **training):
     size = {} if "sentences_per_update" in training else {"tokens_per_update": 200}
     budget = {**size, "max_updates": 12, "evaluate_every": 4, "checkpoint_every": 4}
     return TrainModel(
-        **TrainModel.of_model(model),
+        **_of_model(model),
         rate_width=model.learning_rate_width,
         training=Training(**budget | {"optimizer": Adam(warmup=10, factor=0.1), "average_last": 2} | training),
         seed=seed,
         dev_bleu="13a",
     )
+
+
+def _of_model(model):
+    return {"model": model.trained_part, "reads": model.model_inputs}
 
 
 def settings_of_paper(model, **training):
@@ -50,7 +54,7 @@ def average(tiny_data, folder, settings):
     """Average the checkpoints of a training as its settings say; its scores, and the path of the weights."""
     training = settings.training
     averaging = AverageCheckpoints(
-        **AverageCheckpoints.of_model(settings.model),
+        **_of_model(settings.model),
         **{"dataset": "tiny", "system": "base", "seed": settings.seed},
         last=training.average_best or training.average_last,
         best_by=training.best_by,

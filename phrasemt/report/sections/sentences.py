@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics import BLEU
 
-from phrasemt.artefacts.artefact import Pattern
+from phrasemt.artefacts import kind_of
+from phrasemt.artefacts.artefact import Artefact
 from phrasemt.artefacts.columns import ChunkColumns, PhraseColumns
 from phrasemt.artefacts.scores import SystemScores
 from phrasemt.artefacts.syntax import Parses
@@ -37,6 +38,8 @@ from phrasemt.files.lines import read_lines
 from phrasemt.report.page import Section, fill, text_of
 from phrasemt.report.sections.attention import PLACE_NAMES
 from phrasemt.scoring.statistics import CORRECT, REFERENCE_LENGTH, SYSTEM_LENGTH, TOTALS
+from phrasemt.study.datasets import SIDES
+from phrasemt.study.tokenization import Side
 from phrasemt.symbols import BOS, EOS, SEPARATOR, SPECIAL_TOKENS, unescape
 from phrasemt.syntax.annotations import Annotations
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
@@ -88,69 +91,65 @@ def sentences_section(table: Table, contents: Mapping[TestSetName, TestSetConten
     return Section(anchor="sentences", heading="Sentences", content=page, script=text_of("sections/sentences.js"))
 
 
-def read_test_sets(
-    *,
-    source: Sequence[Path],
-    references: Sequence[Path],
-    translations: Sequence[Path],
-    scores: Sequence[Path],
-    source_units: Sequence[Path],
-    target_units: Sequence[Path],
-    parses: Sequence[Path],
-    phrases: Sequence[Path],
-    chunks: Sequence[Path],
-    attention: Sequence[Path],
-) -> dict[TestSetName, TestSetContent]:
-    """Read the files of all test sets that the explorer shows; of translations and scores, those of one seed.
+def read_test_sets(files: Mapping[type[Artefact], Sequence[Path]]) -> dict[TestSetName, TestSetContent]:
+    """Read the files of all test sets that the explorer shows, by kind.
 
-    source, references: tokens. source_units, target_units: what models read, subwords or tokens. parses: of sources.
-    phrases, chunks: columns over the units of sources and of references. attention: weights on some of the sentences.
+    Systems are shown with the seed whose translations are among the files. Columns belong to the units that models
+    read: subwords, or tokens of a data set that has none. Attention is known of some sentences.
     Raises MismatchError for a file with another number of sentences than its test set has.
     """
-    source_lines, reference_lines = (
-        {_place(Tokens.pattern, path): list(read_lines(path)) for path in paths} for paths in (source, references)
+    source, references = ({_place(path): path for path in of_side(files[Tokens], side)} for side in SIDES)
+    source_units, target_units = (
+        tokens | {_place(path): path for path in of_side(files[Subwords], side)}
+        for side, tokens in zip(SIDES, (source, references), strict=True)
     )
-    contents = {place: TestSetContent(lines, reference_lines[place]) for place, lines in source_lines.items()}
-    for path in translations:
+    contents = {
+        place: TestSetContent(list(read_lines(path)), list(read_lines(references[place])))
+        for place, path in source.items()
+    }
+    runs = set()
+    for path in files[TranslatedTokens]:
         names = TranslatedTokens.pattern.names(path)
+        runs.add((names["dataset"], names["system"], names["seed"]))
         contents[names["dataset"], names["split"]].outputs[names["system"]] = list(read_lines(path))
-    for path in scores:
-        file = SystemScores.read(path)
-        for test_set, of_test_set in file.test_sets.items():
-            rows = of_test_set.statistics[METRIC]
-            contents[file.dataset, test_set].scores[file.system] = list(map(sentence_bleu, rows))
-    for place, paths in _by_place(Parses.pattern, parses).items():
+    for path in files[SystemScores]:
+        names = SystemScores.pattern.names(path)
+        if (names["dataset"], names["system"], names["seed"]) in runs:
+            for test_set, of_test_set in SystemScores.read(path).test_sets.items():
+                rows = of_test_set.statistics[METRIC]
+                contents[names["dataset"], test_set].scores[names["system"]] = list(map(sentence_bleu, rows))
+    for place, paths in _by_place(files[Parses]).items():
         words = [parser_tokens(line) for line in contents[place].source]
         found = Annotations.open(paths).find([sentence_key(one) for one in words])
         contents[place].trees = [(one.text if one else None) or "" for one in found]
-    units_of_sources, units_of_targets = (
-        {_place(Subwords.pattern if path.parent.name == "subwords" else Tokens.pattern, path): path for path in paths}
-        for paths in (source_units, target_units)
-    )
-    for path in phrases:
-        names = PhraseColumns.pattern.names(path)
-        place = names["dataset"], names["split"]
-        ends = _of_text(PhraseColumns.open(path), "source", units_of_sources[place])
-        contents[place].phrases[names["segmenter"]] = [
+    for path in files[PhraseColumns]:
+        place = _place(path)
+        ends = _of_text(PhraseColumns.open(path), "source", source_units[place])
+        contents[place].phrases[PhraseColumns.pattern.names(path)["segmenter"]] = [
             _pieces(units, [0, *ends.values("ends", number).tolist()])
-            for number, units in enumerate(_units(units_of_sources[place]))
+            for number, units in enumerate(_units(source_units[place]))
         ]
-    for path in chunks:
-        place = _place(ChunkColumns.pattern, path)
-        columns = _of_text(ChunkColumns.open(path), "target", units_of_targets[place])
+    for path in files[ChunkColumns]:
+        place = _place(path)
+        columns = _of_text(ChunkColumns.open(path), "target", target_units[place])
         names_of_labels = columns.description["labels"]
-        for number, units in enumerate(_units(units_of_targets[place])):
+        for number, units in enumerate(_units(target_units[place])):
             pieces = _pieces(units, [*columns.values("starts", number).tolist(), len(units)])
             labels = [names_of_labels[label] for label in columns.values("labels", number)]
             contents[place].chunks.append(list(zip(labels, pieces, strict=True)))
-    for path in attention:
-        names = AttentionWeights.pattern.names(path)
-        content = contents[names["dataset"], names["split"]]
+    for path in files[AttentionWeights]:
+        content, system = contents[_place(path)], AttentionWeights.pattern.names(path)["system"]
         for forced in read_forced(path):  # test sets keep all their pairs, so a row of the raw text is a place
-            content.maps.setdefault(forced.row, []).append({"system": names["system"], **_maps(forced)})
+            content.maps.setdefault(forced.row, []).append({"system": system, **_maps(forced)})
     for (dataset, test_set), content in contents.items():
         _check_sizes(f"{dataset}, {test_set}", content)
     return contents
+
+
+def of_side(paths: Sequence[Path], side: Side) -> list[Path]:
+    """The tokens or subwords of a side; of a monolingual data set both sides are one text."""
+    names = [(path, kind_of(path).pattern.names(path)) for path in paths]
+    return [path for path, name in names if name["language"] == name[side]]
 
 
 def _maps(forced: ForcedSentence) -> dict[str, Any]:
@@ -220,13 +219,13 @@ def sentence_bleu(row: Sequence[float]) -> float:
     return float(score.score)
 
 
-def _place(pattern: Pattern, path: Path) -> TestSetName:
-    names = pattern.names(path)
+def _place(path: Path) -> TestSetName:
+    names = kind_of(path).pattern.names(path)
     return names["dataset"], names["split"]
 
 
-def _by_place(pattern: Pattern, paths: Sequence[Path]) -> dict[TestSetName, list[Path]]:
-    places = sorted((_place(pattern, path), path) for path in paths)
+def _by_place(paths: Sequence[Path]) -> dict[TestSetName, list[Path]]:
+    places = sorted((_place(path), path) for path in paths)
     return {place: [path for _, path in group] for place, group in itertools.groupby(places, key=lambda one: one[0])}
 
 

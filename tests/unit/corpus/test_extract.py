@@ -9,6 +9,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
@@ -19,6 +20,7 @@ from phrasemt.files.lines import read_lines
 from phrasemt.registry import corpora as registry
 from phrasemt.registry.corpora import Corpus
 from phrasemt.stages.corpus import ExtractText
+from phrasemt.study.schema import Study
 
 LINES = [f"Zeile {number}: ü\u2028 \x0c\x85 – 三" for number in range(3000)]  # nothing here but "\n" ends a line
 TEXT = "".join(f"{line}\n" for line in LINES).encode()
@@ -44,6 +46,11 @@ def as_tar(folder: Path, members: dict[str, bytes], *, suffix: str = "tgz") -> P
 Extract = Callable[..., list[str]]
 
 
+def extracted(corpus: str, part: str, language: str) -> ExtractText:
+    """The settings for a side of a part, which depend on no study."""
+    return ExtractText.from_study(cast(Study, None), {"corpus": corpus, "part": part, "language": language})
+
+
 @pytest.fixture
 def extract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Extract:
     """Extracts a file as a registry entry describes it and returns the lines."""
@@ -54,7 +61,7 @@ def extract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Extract:
         entry = {"id": "tiny", "description": "d", "terms": "t", "citation": "c", "files": [file]}
         corpus = Corpus.model_validate({**entry, "parts": {"all": {"lines": lines, "sides": sides}}})
         monkeypatch.setattr(registry, "load_registry", lambda: {"tiny": corpus})
-        settings = ExtractText.registered("tiny", "all", "de")
+        settings = extracted("tiny", "all", "de")
         extract_text(settings=settings, cores=1, files=[path], text=tmp_path / "text")
         return list(read_lines(tmp_path / "text"))
 
@@ -190,7 +197,7 @@ def test_archives_that_were_cut_off(tmp_path: Path, extract: Extract, kind: str,
 
 
 def test_file_not_among_the_inputs(tmp_path: Path) -> None:
-    settings = ExtractText.registered("multi30k", "train", "de")
+    settings = extracted("multi30k", "train", "de")
     with pytest.raises(DataError) as raised:
         extract_text(settings=settings, cores=1, files=[tmp_path / "train.en.gz"], text=tmp_path / "text")
     assert str(raised.value) == (

@@ -171,11 +171,7 @@ FORGERIES = {
         SCORES,
         "score_system refuses",
     ),
-    "a table of no scores": (
-        _edit(TABLE_SIDECAR, rb'"scores": \[[^]]*\]', b'"scores": []'),
-        TABLE,
-        "make_table refuses",
-    ),
+    "a table of no scores": (_edit(TABLE_SIDECAR, rb'"files": \[[^]]*\]', b'"files": []'), TABLE, "make_table refuses"),
     "hypotheses that are left out": (_without(TRANSLATION, f"{TRANSLATION}.meta.json"), SCORES, "score_system refuses"),
     "counts beside left-out references": (_edit(LEFT_OUT, rb'"counts":\[\d+', b'"counts":[9999'), LEFT_OUT, "counts"),
     "a score without statistics": (

@@ -214,10 +214,9 @@ def test_equal_inputs_give_equal_bytes_in_another_process(study: InventedStudy) 
     """Hash seeds and dates differ between processes; the page must not."""
     before = source_of(study)
     (study.results / "report.html").unlink()
-    inputs = study.report_inputs
     command = [
         *(sys.executable, "-m", "phrasemt", "write_report", "--table", study.results / "table.json"),
-        *(word for name, paths in inputs.items() for word in (f"--{name.replace('_', '-')}", *paths)),
+        *("--files", *dict.fromkeys(path for paths in study.report_inputs.values() for path in paths)),
         *(
             "--report",
             study.results / "report.html",

@@ -312,11 +312,12 @@ def test_the_error_names_a_missing_score_file(study: InventedStudy, what: str, m
 
 def test_files_given_twice_or_of_another_study_are_refused(study: InventedStudy) -> None:
     paths = study.table_inputs["scores"]
-    copy = Path("copy.json")
+    copy = Path("copy") / paths[0]
+    copy.parent.mkdir(parents=True)
     shutil.copy(paths[0], copy)
-    assert fails(study, scores=[*paths, copy]).startswith("copy.json: second scores for demo test base 1")
+    assert fails(study, scores=[*paths, copy]).startswith(f"{copy}: second scores for demo test base 1")
     copy.write_text(copy.read_text().replace('"seed": 1', '"seed": 3').replace('"seed":1', '"seed":3'))
-    assert fails(study, scores=[*paths, copy]).startswith("copy.json: scores outside of the table: demo test base 3")
+    assert fails(study, scores=[*paths, copy]).startswith(f"{copy}: scores outside of the table: demo test base 3")
 
 
 _OF_TEST = ("test_sets", "test")
