@@ -25,7 +25,7 @@ from packaging.utils import canonicalize_name
 import phrasemt.models
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import ModelStage
-from phrasemt.workflow.code import OUR_PACKAGES, _import_closure
+from phrasemt.workflow.code import OUR_PACKAGES, import_closure
 
 ENVIRONMENTS = sorted(path.name for path in (Path(__file__).parents[2] / "envs").iterdir())
 FAMILIES = [f"phrasemt.models.{module.name}" for module in pkgutil.iter_modules(phrasemt.models.__path__)]
@@ -117,7 +117,7 @@ def _chosen(stage: str) -> list[str]:
 def test_an_environment_has_what_its_stages_import(repository: Path, stage: str) -> None:
     available = Environment.read(repository / "envs" / _environment(repository, stage)).packages.keys()
     modules = [STAGES[stage].module, *_chosen(stage)]
-    imported = {name for module in _import_closure(modules) for name in _imports(repository, module)}
+    imported = {name for module in import_closure(modules) for name in _imports(repository, module)}
     distributions = _distributions()
     loaded = {name for name in _loaded_by_the_command_line() if name in distributions}
     needed = {distributions[name][0].lower().replace("_", "-") for name in imported | loaded}
