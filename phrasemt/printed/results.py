@@ -121,10 +121,10 @@ class PaperText(Settings):
 
 
 class PaperData(Settings):
-    """A data set of a paper. train: its training texts in the registry; None if the registry lacks some of them.
+    """A data set of a paper. train: its training texts in the registry; None if some of them are not in it.
 
-    test_sets: the texts of each test set in the registry, one after the other; None for a test set that the registry
-    lacks. A study that has the texts names its test set likewise. source_language: None for a language model.
+    test_sets: the texts of each test set in the registry, one after the other; None for a test set that is not in
+    the registry. A study that has the texts names its test set likewise. source_language: None for a language model.
     references: of each sentence of the test sets.
     """
 

@@ -159,10 +159,10 @@ def mean_cell(by_seed: dict[int, float], *, signature: str, sources: Sequence[Di
     values = list(by_seed.values())
     deviation = statistics.stdev(values) if len(values) > 1 else None
     value = math.fsum(values) / len(values)
-    spread = "" if deviation is None else f" ± {deviation:.{decimals}f}"
+    plus_minus = "" if deviation is None else f" ± {deviation:.{decimals}f}"
     return Cell(
         value=value,
-        text=f"{value:.{decimals}f}{spread}",
+        text=f"{value:.{decimals}f}{plus_minus}",
         decimals=decimals,
         signature=signature,
         sources=list(sources),

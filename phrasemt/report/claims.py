@@ -43,7 +43,7 @@ _TIMES_VARY = 0.1  # relative times of one device
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What a study has measured. costs: empty where nobody may read times. ratings: of filled sheets, by system."""
+    """What a study has measured. costs: empty in artefacts, which have no times. ratings: of sheets, by system."""
 
     table: Table
     trainings: Sequence[TrainingCurve]

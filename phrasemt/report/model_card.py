@@ -71,4 +71,4 @@ def _data(data: Dataset) -> Iterator[str]:
             yield f"    - citation: {entry.citation.strip()}"
         else:
             names = ", ".join(file.name for file in text.files.values())
-            yield f"- files of the user, terms unknown to phrasemt: {names}"
+            yield f"- your own files, terms unknown to phrasemt: {names}"

@@ -102,7 +102,7 @@ def score_blocks(
 
 
 def _measures(settings: MakeTable) -> dict[str, _Measure]:
-    """The scores of the table by their key, those of the user's metrics last."""
+    """The scores of the table by their key, those of your own metrics last."""
     of_user = {
         metric_key(name): _Measure(
             heading, True, f"mean over sentences{'; lower is better' if better == 'lower' else ''}", 4

@@ -86,7 +86,7 @@ def _signatures(blocks: Sequence[Block]) -> Iterator[str]:
         for column in block.columns:
             if column.meaning:
                 signatures = headings_of.setdefault(f"{column.heading} ({column.meaning})", {})
-                # A row may lack the cell: a language model has no BLEU.
+                # A row may have no such cell: a language model has no BLEU.
                 cell = next(row.cells[column.key] for row in block.rows if column.key in row.cells)
                 signatures.setdefault(cell.signature, []).append(block.heading)
     for metric, signatures in headings_of.items():

@@ -1,4 +1,4 @@
-"""The stage `score_metric`: a metric that a program of the user computes (`metrics:` of the study).
+"""The stage `score_metric`: a metric that a program of your own computes (`metrics:` of the study).
 
 The command of the metric is started once for each test set, without a shell. Its words may hold three placeholders:
 
@@ -66,12 +66,12 @@ def score_metric(
 
 
 def metric_key(metric: str) -> str:
-    """The name of a metric of the user among the metrics of a comparison and the columns of a table."""
+    """The name of a metric of your own among the metrics of a comparison and the columns of a table."""
     return f"metric_{metric}"
 
 
 def with_metrics(files: Mapping[Path, SystemScores], metrics: Sequence[Path]) -> dict[Path, SystemScores]:
-    """Add the scores of the metrics of the user to the score files of a system, one of each seed.
+    """Add the scores of your own metrics to the score files of a system, one of each seed.
 
     Raises MismatchError for a file about another system, seed or test set.
     """

@@ -72,7 +72,7 @@ def nats_per_token(nats: Sequence[float], tokens: Sequence[int]) -> Scores:
 class PairedTest:
     """How differences are tested.
 
-    samples, seed: of the bootstrap. repeated: the systems that tell how much trainings differ, those with several
+    samples, seed: of the bootstrap. repeated: the systems that show how much trainings differ, those with several
     trainings of their own; None: all. unseeded: systems in which nothing is drawn at random.
     """
 

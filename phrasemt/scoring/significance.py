@@ -20,7 +20,7 @@ its p is 1. With several seeds, all runs of a sentence are swapped together, whi
 
 p of k among B samples is (k + 1)/(B + 1), never 0: the observed outcome is one more sample (Davison and Hinkley 1997,
 section 4.2.3). Nor is p below what all swaps of sentences allow: of n sentences that differ, the most extreme of 2^n
-swaps and its mirror image are 2/2^n of all. Only `sacrebleu`, which is a definition of others, lacks this limit.
+swaps and its mirror image are 2/2^n of all. Only `sacrebleu`, which is a definition of others, has no such limit.
 
 Trainings (`over_seeds`, by which tables mark; Clark et al. 2011): a training with another seed gives another score. Its
 variance is pooled over all systems of the table that were trained several times (`SeedVariation`), so a system with one
@@ -301,7 +301,7 @@ def _metric_comparison(
 def seed_variations(systems: Sequence[ResampledRuns]) -> dict[str, SeedVariation]:
     """The variation between trainings in every convention, pooled over systems.
 
-    Systems with one run tell nothing; without another one, nothing is known and the result is empty.
+    Systems with one run say nothing of it; if all have one run, the result is empty.
     """
     found = {}
     for name in systems[0].scores if systems else ():

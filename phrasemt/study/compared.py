@@ -30,7 +30,7 @@ class ComparedFigure(Settings):
     """A printed figure beside a place of the results table.
 
     place: of the row, `paper/table/row`. kind, column: of the block and the column of the results table. test_sets: of
-    our data set; our figure is the mean over them; empty if the study lacks the test set. printed_difference: to the
+    our data set; our figure is the mean over them; empty without the test set. printed_difference: to the
     row that the baseline of the system stands for; None if it stands for no row of the table, and for the baseline of
     the paper itself. is_difference: the printed figure is itself that difference.
     """

@@ -31,7 +31,7 @@ WITHOUT = {
     "perplexity_without_decoder_phrases": "Without phrases in the decoder",
     "perplexity_without_source_attention": "Without source tokens in the decoder",
 }
-# A sentence with more subwords makes a map that nobody can read.
+# A sentence with more subwords makes an unreadable map.
 _READABLE = 25
 
 

@@ -165,7 +165,7 @@ def contrast_figures(table: Table) -> Iterator[Drawing]:
             )
 
 
-# A sign for each verdict, so that colour is not all that tells them apart, and its colour.
+# A symbol for each verdict, for readers who see no colours, and its colour.
 _SIGNS: dict[Verdict, tuple[str, str]] = {
     "reproduced": ("✓", "better"),
     "within noise": ("≈", ""),

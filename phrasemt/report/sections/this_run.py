@@ -75,7 +75,7 @@ _TOLERANCE = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class SystemCost:
-    """What a system costs on a data set, mean over its seeds; None where nobody knows.
+    """What a system costs on a data set, mean over its seeds; None: unknown.
 
     training: seconds of a whole training, without evaluations. token: seconds for a target token of it, from the median
     of each training. decoding: wall seconds of all test sets.

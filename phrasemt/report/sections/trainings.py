@@ -19,10 +19,10 @@ from phrasemt.report.page import Section, fill
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingCurve:
-    """A finished training with its loss by update, empty where somebody has deleted the training state.
+    """A finished training with its loss by update, empty without its training state.
 
     seconds_of_updates: time of the training over all its runs, without evaluations on dev. evaluation_share: part of
-    the time with evaluations that these took. All are None where nobody knows.
+    the time with evaluations that these took. None: unknown.
     """
 
     dataset: str
