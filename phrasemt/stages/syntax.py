@@ -10,6 +10,9 @@ from phrasemt.registry.stanza_models import published_file
 from phrasemt.stages.stage import Stage, StudyJob, files, of
 from phrasemt.study.architectures import PhraseSegmentation
 
+_TREES, _CHUNKS = "RegisteredText | RawTrees | UserFile", "RegisteredText | RawChunks | UserFile"
+_MODEL_FILE = "StanzaFile | UserFile"
+
 
 class FetchStanzaFile(Stage):
     """Fetch one of Stanza's published model files and verify it."""
@@ -50,11 +53,7 @@ class TrainVectors(AnnotatorStage):
     """Train word vectors for a parser or chunker."""
 
     module = "phrasemt.syntax.stanza.vectors"
-    inputs = files(
-        texts=["RegisteredText | RawText | UserFile"],
-        trees=["RegisteredText | RawTrees | UserFile"],
-        chunks=["RegisteredText | RawChunks | UserFile"],
-    )
+    inputs = files(texts=["RegisteredText | RawText | UserFile"], trees=[_TREES], chunks=[_CHUNKS])
     outputs = files(vectors="Vectors")
     libraries = ("gensim", "sacremoses", "stanza", "torch")
     cached = True
@@ -66,12 +65,7 @@ class TrainTagger(AnnotatorStage):
     """Train a part-of-speech tagger on the leaves of trees."""
 
     module = "phrasemt.syntax.stanza.training"
-    inputs = files(
-        train=["RegisteredText | RawTrees | UserFile"],
-        dev=["RegisteredText | RawTrees | UserFile"],
-        test=["RegisteredText | RawTrees | UserFile"],
-        vectors="Vectors",
-    )
+    inputs = files(train=[_TREES], dev=[_TREES], test=[_TREES], vectors="Vectors")
     outputs = files(tagger="Tagger", scores="TaggerScores")
     libraries = ("stanza", "torch")
     cached = True
@@ -86,12 +80,7 @@ class TrainParser(AnnotatorStage):
 
     module = "phrasemt.syntax.stanza.training"
     inputs = files(
-        train=["RegisteredText | RawTrees | UserFile"],
-        dev=["RegisteredText | RawTrees | UserFile"],
-        test=["RegisteredText | RawTrees | UserFile"],
-        vectors="Vectors",
-        tagger="Tagger",
-        tagger_scores="TaggerScores",
+        train=[_TREES], dev=[_TREES], test=[_TREES], vectors="Vectors", tagger="Tagger", tagger_scores="TaggerScores"
     )
     outputs = files(constituency="ConstituencyParser", annotator="Card")
     libraries = ("stanza", "torch")
@@ -107,12 +96,7 @@ class TrainChunker(AnnotatorStage):
     """Train a chunk tagger on CoNLL-2000 columns."""
 
     module = "phrasemt.syntax.stanza.training"
-    inputs = files(
-        train=["RegisteredText | RawChunks | UserFile"],
-        dev=["RegisteredText | RawChunks | UserFile"],
-        test=["RegisteredText | RawChunks | UserFile"],
-        vectors="Vectors",
-    )
+    inputs = files(train=[_CHUNKS], dev=[_CHUNKS], test=[_CHUNKS], vectors="Vectors")
     outputs = files(chunker="Chunker", annotator="Card")
     libraries = ("stanza", "torch")
     cached = True
@@ -129,12 +113,12 @@ class DescribeAnnotator(Stage):
     module = "phrasemt.syntax.model_files"
     job_name = "{annotator}"
     inputs = files(
-        constituency=["StanzaFile | UserFile"],
-        chunker=["StanzaFile | UserFile"],
-        tagger=["StanzaFile | UserFile"],
-        vectors=["StanzaFile | UserFile"],
-        forward_charlm=["StanzaFile | UserFile"],
-        backward_charlm=["StanzaFile | UserFile"],
+        constituency=[_MODEL_FILE],
+        chunker=[_MODEL_FILE],
+        tagger=[_MODEL_FILE],
+        vectors=[_MODEL_FILE],
+        forward_charlm=[_MODEL_FILE],
+        backward_charlm=[_MODEL_FILE],
     )
     outputs = files(annotator="Card")
     libraries = ("stanza",)
