@@ -147,7 +147,8 @@ def train_command(
 
     transformer = TransformerModel.model_validate({**model, "tie": "all"})
     settings = TrainModel(
-        **TrainModel.of_model(transformer),
+        model=transformer.trained_part,
+        reads=transformer.model_inputs,
         rate_width=transformer.learning_rate_width,
         training=Training.model_validate(training),
         seed=SEED,

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stage_settings import extracting, fetching
 
 from phrasemt.cli import main
 from phrasemt.files.lines import read_lines
-from phrasemt.stages.corpus import ExtractText, FetchCorpus
 from phrasemt.stages.stage import Stage
 
 TRAIN = {"source_language": "en", "target_language": "de", "filters": {}}
@@ -100,8 +100,8 @@ def test_from_the_mirror_to_clean_pairs(
     monkeypatch.setenv("PHRASEMT_MIRROR", str(shared_data))
     for language in ("en", "de"):
         file = tmp_path / "original" / f"val.{language}.gz"
-        assert run("fetch_corpus", _settings(FetchCorpus.registered("multi30k", file.name)), file=file) == 0
-        side = _settings(ExtractText.registered("multi30k", "val", language))
+        assert run("fetch_corpus", _settings(fetching("multi30k", file.name)), file=file) == 0
+        side = _settings(extracting("multi30k", "val", language))
         assert run("extract_text", side, files=[file], text=tmp_path / f"val.{language}") == 0
     inputs = {"raw_source": [tmp_path / "val.en"], "raw_target": [tmp_path / "val.de"]}
     assert run("clean_pairs", TEST, **inputs, **{name: tmp_path / "out" / name for name in OUTPUTS}) == 0

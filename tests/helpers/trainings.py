@@ -6,6 +6,7 @@ import json
 import sys
 
 import torch
+from stage_settings import of_model
 
 import phrasemt.training.loop as loop
 from phrasemt.artefacts.training import Metrics
@@ -23,16 +24,12 @@ def settings_of(*, dropout=0.1, model=None, seed=1, **training):
     size = {} if "sentences_per_update" in training else {"tokens_per_update": 200}
     budget = {**size, "max_updates": 12, "evaluate_every": 4, "checkpoint_every": 4}
     return TrainModel(
-        **_of_model(model),
+        **of_model(model),
         rate_width=model.learning_rate_width,
         training=Training(**budget | {"optimizer": Adam(warmup=10, factor=0.1), "average_last": 2} | training),
         seed=seed,
         dev_bleu="13a",
     )
-
-
-def _of_model(model):
-    return {"model": model.trained_part, "reads": model.model_inputs}
 
 
 def settings_of_paper(model, **training):
@@ -54,7 +51,7 @@ def average(tiny_data, folder, settings):
     """Average the checkpoints of a training as its settings say; its scores, and the path of the weights."""
     training = settings.training
     averaging = AverageCheckpoints(
-        **_of_model(settings.model),
+        **of_model(settings.model),
         **{"dataset": "tiny", "system": "base", "seed": settings.seed},
         last=training.average_best or training.average_last,
         best_by=training.best_by,

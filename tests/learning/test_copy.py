@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import random
 
+from stage_settings import of_model
+
 from phrasemt.stages.training import TrainModel
 from phrasemt.study.architectures import TransformerModel
 from phrasemt.study.schema import Adam, Training
@@ -30,7 +32,7 @@ def test_copying_is_learned(tiny_data, tmp_path):
     model, seed = TransformerModel(**SIZE), random.randrange(2**31)
     print(f"seed {seed}")
     settings = TrainModel(
-        **TrainModel.of_model(model),
+        **of_model(model),
         rate_width=model.learning_rate_width,
         training=Training(
             tokens_per_update=800,

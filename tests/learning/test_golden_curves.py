@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from learned_pairs import LearnedPairs
+from stage_settings import of_model
 
 from phrasemt.artefacts.columns import Examples
 from phrasemt.batching.reader import BatchReader
@@ -55,7 +56,7 @@ def _curve(model: Architecture, pairs: LearnedPairs) -> list[float]:
     """The objective per sentence of each update."""
     torch.manual_seed(1)
     settings = TrainModel(
-        **TrainModel.of_model(model),
+        **of_model(model),
         rate_width=model.learning_rate_width,
         training=Training(
             sentences_per_update=len(pairs) // 2,

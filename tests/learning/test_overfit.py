@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from learned_pairs import LearnedPairs
+from stage_settings import of_model
 
 from phrasemt.artefacts.columns import Examples
 from phrasemt.artefacts.training import Evaluation
@@ -69,7 +70,7 @@ def test_a_preset_learns_pairs_by_heart(preset: str, pairs: LearnedPairs) -> Non
         clip_norm=1.0,
     )
     settings = TrainModel(
-        **TrainModel.of_model(model), rate_width=model.learning_rate_width, training=training, seed=seed, dev_bleu="13a"
+        **of_model(model), rate_width=model.learning_rate_width, training=training, seed=seed, dev_bleu="13a"
     )
     reader = BatchReader(Examples.open(pairs.examples), model.model_inputs, chunks=[pairs.chunks])
     system = build_model(model, source_vocabulary=len(pairs.words), target_vocabulary=len(pairs.words))

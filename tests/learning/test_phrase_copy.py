@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from stage_settings import of_model
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
@@ -100,7 +101,7 @@ def _train(
     """
     torch.manual_seed(seed)
     settings = TrainModel(
-        **TrainModel.of_model(model),
+        **of_model(model),
         rate_width=model.learning_rate_width,
         training=Training(
             sentences_per_update=64,

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from stage_settings import fetching
 
 from phrasemt.corpus.fetch import fetch_corpus
 from phrasemt.errors import DamagedFileError, DownloadError, PhrasemtError
 from phrasemt.files import download
 from phrasemt.registry import corpora as registry
 from phrasemt.registry.corpora import Corpus
-from phrasemt.stages.corpus import FetchCorpus
 
 DATA = b"".join(b"line %d of the corpus\n" % number for number in range(40_000))  # several blocks
 OTHER_WAYS = (
@@ -133,7 +133,7 @@ def fetch_it(tmp_path: Path, register: object, pauses: object) -> Callable[[], b
     def run() -> bytes:
         temporary = tmp_path / ".corpus.txt.1.part"
         try:
-            fetch_corpus(settings=FetchCorpus.registered("tiny", "corpus.txt"), cores=1, file=temporary)
+            fetch_corpus(settings=fetching("tiny", "corpus.txt"), cores=1, file=temporary)
             return temporary.read_bytes()
         finally:
             temporary.unlink(missing_ok=True)

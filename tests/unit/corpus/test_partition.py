@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stage_settings import extracting
 
 from phrasemt.corpus import partition
 from phrasemt.corpus.extract import extract_text
 from phrasemt.corpus.partition import SPLITS, find_components, partition_corpus
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines, read_parallel, write_lines
-from phrasemt.stages.corpus import ExtractText, PartitionCorpus
+from phrasemt.stages.corpus import PartitionCorpus
 
 Pair = tuple[str, ...]
 
@@ -178,7 +179,7 @@ def test_tatoeba(shared_data: Path, tmp_path: Path) -> None:
     inputs = {"source": [tmp_path / "en"], "target": [tmp_path / "de"]}
     for language, text in (("en", tmp_path / "en"), ("de", tmp_path / "de")):
         extract_text(
-            settings=ExtractText.registered("tatoeba-en-de", "all", language),
+            settings=extracting("tatoeba-en-de", "all", language),
             cores=1,
             files=[shared_data / "tatoeba-en-de" / "deu-eng.zip"],
             text=text,

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from stage_settings import extracting
 
 from phrasemt.corpus.extract import extract_text, select_rows
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines
 from phrasemt.registry import corpora as registry
 from phrasemt.registry.corpora import Corpus, CorpusPart, files_of
-from phrasemt.stages.corpus import ExtractText
 
 
 def sword(books: Mapping[str, list[list[str]]]) -> bytes:
@@ -72,7 +72,7 @@ def verses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def extracted(path: Path) -> list[str]:
     text = path.with_name("text")
-    extract_text(settings=ExtractText.registered("tiny", "all", "en"), cores=1, files=[path], text=text)
+    extract_text(settings=extracting("tiny", "all", "en"), cores=1, files=[path], text=text)
     return list(read_lines(text))
 
 
@@ -153,7 +153,7 @@ def test_a_text_made_of_other_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(registry, "load_registry", lambda: {"tiny": tiny({**parts, "train": made}, *texts)})
     names = files_of("tiny", "train", "de")
     assert names == ["1.en", "1.de", "2.en", "2.de", "3.en", "3.de"]
-    settings = ExtractText.registered("tiny", "train", "de")
+    settings = extracting("tiny", "train", "de")
     files = [tmp_path / name for name in names]
     extract_text(settings=settings, cores=1, files=files, text=tmp_path / "text")
     assert list(read_lines(tmp_path / "text")) == ["u", "v", "x"]

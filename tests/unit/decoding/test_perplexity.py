@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from stage_settings import of_model
 
 from phrasemt.artefacts.columns import Examples
 from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
@@ -38,7 +39,7 @@ def weights(tiny_data, tmp_path):
 def scored(tiny_data, weights, folder, text, examples=None):
     score_perplexity(
         settings=ScorePerplexity(
-            **ScorePerplexity.of_model(MODEL), dataset="d", system="lm", seed=1, test_sets=["dev"], words_are_cut=True
+            **of_model(MODEL), dataset="d", system="lm", seed=1, test_sets=["dev"], words_are_cut=True
         ),
         cores=1,
         weights=weights,

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from stage_settings import of_model
 
 import phrasemt.decoding.forced_scores as chunks_stage
 from phrasemt.batching.batch import Chunks
@@ -73,11 +74,7 @@ def test_an_example_worked_out_by_hand(files: dict[str, Any], tmp_path: Path, mo
     monkeypatch.setattr(chunks_stage, "load_model", lambda *_: FixedDecisions())
     chunks_stage.score_chunks(
         settings=ScoreChunks(
-            **ScoreChunks.of_model(BiscaleModel(family="biscale")),
-            dataset="d",
-            system="s",
-            seed=1,
-            test_sets=["test", "again"],
+            **of_model(BiscaleModel(family="biscale")), dataset="d", system="s", seed=1, test_sets=["test", "again"]
         ),
         cores=1,
         weights=tmp_path,

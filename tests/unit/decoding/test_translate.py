@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from stage_settings import of_model
 
 from phrasemt.artefacts.columns import Examples
 from phrasemt.artefacts.translations import AttentionAnalysis
@@ -89,9 +90,7 @@ def weights(model, settings, words, tmp_path):
 def test_nats_of_each_reference_are_those_of_forced_decoding(model, settings, weights, reader, tiny_data, tmp_path):
     """float32 with recorded attention against the fused one: 1e-3 on sums of up to 8 log-probabilities."""
     analyse_attention(
-        settings=AnalyseAttention(
-            dataset="d", test_set="test", system="s", seed=1, sentences=0, **AnalyseAttention.of_model(settings)
-        ),
+        settings=AnalyseAttention(dataset="d", test_set="test", system="s", seed=1, sentences=0, **of_model(settings)),
         cores=1,
         weights=weights,
         examples=tiny_data.dev,
@@ -187,7 +186,7 @@ def contrasts_of(contrast_files, tmp_path, lines, *, whole_words=False):
             contrast_set="test",
             system="base",
             seed=1,
-            **ScoreContrasts.of_model(settings),
+            **of_model(settings),
             source_tokenizer=Tokenizer.for_language("en"),
             target_tokenizer=Tokenizer.for_language("de"),
             vocabulary_threshold=0,

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from stage_settings import extracting, fetching
 
 from phrasemt.cli import main
 from phrasemt.corpus.extract import extract_text
@@ -24,7 +25,6 @@ from phrasemt.corpus.fetch import fetch_corpus
 from phrasemt.files.lines import read_lines
 from phrasemt.registry import corpora as registry
 from phrasemt.registry.corpora import ARCHIVE_SUFFIXES, Corpus, CorpusSide, load_registry
-from phrasemt.stages.corpus import ExtractText, FetchCorpus
 
 ROWS = 3
 # Without parts that a selection makes (tests/unit/corpus/test_selection.py).
@@ -129,10 +129,10 @@ def test_the_layout_of_a_corpus(
     small = Corpus.model_validate(values)
     monkeypatch.setattr(registry, "load_registry", lambda: {name: small})
     for file in small.files:
-        fetch_corpus(settings=FetchCorpus.registered(name, file.name), cores=1, file=tmp_path / file.name)
+        fetch_corpus(settings=fetching(name, file.name), cores=1, file=tmp_path / file.name)
     for part_name, part in small.parts.items():
         for language, side in part.sides.items():
-            settings = ExtractText.registered(name, part_name, language)
+            settings = extracting(name, part_name, language)
             extract_text(settings=settings, cores=1, files=[tmp_path / side.file], text=tmp_path / "text")
             expected = [line(language, row) for row in range(ROWS)] * len(side.members)
             expected = [*map(html.unescape, expected)] if side.format == "sgm" else expected
@@ -149,7 +149,7 @@ def test_a_full_disk_during_the_extraction(
         pytest.skip("this container mounts no file system")
     try:
         big = "".join(f"{number}\n" for number in range(50_000)).encode()
-        settings = ExtractText.registered("europarl-v7", "de-en", "de").model_copy(update={"lines": None})
+        settings = extracting("europarl-v7", "de-en", "de").model_copy(update={"lines": None})
         archive = tmp_path / settings.side.file
         archive.write_bytes(pack(archive.name, {settings.side.members[0]: big}))
         command = ["extract_text", "--settings", settings.canonical_json(), "--files", str(archive)]

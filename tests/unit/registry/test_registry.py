@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 import pytest
 from pydantic import ValidationError
 from sacrebleu.dataset import DATASETS
+from stage_settings import extracting
 
 from phrasemt.corpus.extract import extract_text
 from phrasemt.errors import DataError
 from phrasemt.files.lines import count_lines
 from phrasemt.registry.corpora import Corpus, corpus, files_of, load_registry, side_of, source_file
-from phrasemt.stages.corpus import ExtractText
 
 SIDES = [
     (entry.id, part, language)
@@ -93,7 +93,7 @@ def test_mirror_files_hold_the_expected_lines(shared_data: Path, tmp_path: Path)
     for corpus_id, part, language in SIDES:
         paths = [shared_data / corpus_id / name for name in files_of(corpus_id, part, language, lambda file: True)]
         if all(path.is_file() for path in paths):
-            settings = ExtractText.registered(corpus_id, part, language)
+            settings = extracting(corpus_id, part, language)
             extract_text(settings=settings, cores=1, files=paths, text=tmp_path / "text")
             assert count_lines(tmp_path / "text") == corpus(corpus_id).parts[part].lines
             checked += 1
@@ -104,7 +104,7 @@ def test_mirror_files_hold_the_expected_lines(shared_data: Path, tmp_path: Path)
 def test_verses_equal_the_ready_texts(shared_data: Path, tmp_path: Path, part: str) -> None:
     for language in ("en", "de"):
         files = [shared_data / "bible-en-de" / name for name in files_of("bible-en-de", part, language)]
-        settings = ExtractText.registered("bible-en-de", part, language)
+        settings = extracting("bible-en-de", part, language)
         extract_text(settings=settings, cores=1, files=files, text=tmp_path / "text")
         ready = shared_data / "bible-en-de" / f"{part}.{language}.gz"
         assert (tmp_path / "text").read_bytes() == gzip.decompress(ready.read_bytes())

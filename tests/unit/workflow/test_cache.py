@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stage_settings import extracting, fetching
 
 from phrasemt.artefacts.sidecar import Origin, sidecar_path
 from phrasemt.cli import main
@@ -26,7 +27,6 @@ from phrasemt.files.lines import count_lines
 from phrasemt.registry import corpora as registry
 from phrasemt.registry.corpora import Corpus
 from phrasemt.stages import STAGES
-from phrasemt.stages.corpus import ExtractText, FetchCorpus
 from phrasemt.stages.syntax import TrainParser
 from phrasemt.text import vocab
 from phrasemt.workflow import cache as artefacts
@@ -220,7 +220,7 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Non
 
 def get(folder: Path) -> Path:
     file = folder / "resources" / "tiny" / "corpus.txt"
-    settings = FetchCorpus.registered("tiny", "corpus.txt").canonical_json()
+    settings = fetching("tiny", "corpus.txt").canonical_json()
     assert main(["fetch_corpus", "--settings", settings, "--file", str(file)]) == 0
     return file
 
@@ -254,7 +254,7 @@ def test_an_edited_entry_of_the_registry_takes_the_text_out_again(corpus, runs, 
 
     def take_out() -> str:
         text = tmp_path / "text.en"
-        command = ["extract_text", "--settings", ExtractText.registered("tiny", "all", "en").canonical_json()]
+        command = ["extract_text", "--settings", extracting("tiny", "all", "en").canonical_json()]
         assert main([*command, "--files", str(tmp_path / "corpus.txt"), "--text", str(text)]) == 0
         return text.read_text()
 

@@ -1,0 +1,20 @@
+"""Settings of stages for tests that have no study."""
+
+from __future__ import annotations
+
+from phrasemt.stages.corpus import ExtractText, FetchCorpus
+
+
+def of_model(model):
+    """The fields that all stages with a model have (`ModelStage`)."""
+    return {"model": model.trained_part, "reads": model.model_inputs}
+
+
+def fetching(corpus, file):
+    """For a file of a registered corpus."""
+    return FetchCorpus.from_study(None, {"corpus": corpus, "file": file})
+
+
+def extracting(corpus, part, language):
+    """For one side of a part of a registered corpus."""
+    return ExtractText.from_study(None, {"corpus": corpus, "part": part, "language": language})
