@@ -87,7 +87,6 @@ def test_a_snakemake_without_what_the_workflow_imports_says_so_in_one_sentence(
 ) -> None:
     workplace = Workplace.new(repository, tmp_path)
     (workplace.folder / "phrasemt" / "runs" / "start.py").write_text("import unheard\n")
-    shutil.rmtree(workplace.folder / "workflow" / "profiles")
     done = workplace.run(workplace.python, "-m", "snakemake", "--cores", "1", "--dry-run")
     assert done.returncode == 1
     assert "lacks a package: No module named 'unheard'. Next: " in done.stderr
