@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from stage_settings import fetching
 
+from phrasemt.commands import corpora as _  # noqa: F401  imports the registry's functions before a test replaces them
 from phrasemt.corpus.fetch import fetch_corpus
 from phrasemt.errors import DamagedFileError, DownloadError, PhrasemtError
 from phrasemt.files import download
