@@ -54,7 +54,7 @@ class StudyError(PhrasemtError):
 
 
 class DataError(PhrasemtError):
-    """Text, corpora or annotations of the user that phrasemt cannot use."""
+    """Texts, corpora or annotations of your own that phrasemt cannot use."""
 
 
 class DownloadError(PhrasemtError):
@@ -118,7 +118,7 @@ _NEXT_STEPS = {
 
 
 def message_of(error: BaseException) -> str:
-    """What a user is told of an error that ended a command, with the next step."""
+    """The message of an error that ended a command, with the next step."""
     if isinstance(error, PhrasemtError):
         return str(error)
     if lacks_memory(error):
@@ -129,7 +129,7 @@ def message_of(error: BaseException) -> str:
             what, next_step = "the disk is full; nothing half-written was kept", "free space and run again"
         else:
             what = (error.strerror or str(error)).lower()
-            next_step = _NEXT_STEPS.get(error.errno or 0, "mend this and run again")
+            next_step = _NEXT_STEPS.get(error.errno or 0, "fix this and run again")
         return str(PhrasemtError(what, where=error.filename or None, next_step=next_step))
     if isinstance(error, Exception):
         return f"a mistake in phrasemt, not of yours: {error!r}. Next: report it, with the log"

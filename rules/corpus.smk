@@ -1,4 +1,4 @@
-# Texts: fetched, of the user, partitioned or generated; then checked and cleaned.
+# Texts: fetched, your own, partitioned or generated; then checked and cleaned.
 
 
 localrules:

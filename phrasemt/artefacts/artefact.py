@@ -95,7 +95,7 @@ class JsonFile(Settings, Artefact):
 
     indent: ClassVar[int | None] = 1
     again: ClassVar[str] = "delete it and run again"
-    """What a user is told to do with a file that cannot be read."""
+    """The next step for a file that cannot be read."""
 
     @property
     def text(self) -> str:

@@ -17,7 +17,7 @@ from phrasemt.files.lines import LineBlock, read_lines, read_parallel_blocks, wr
 
 
 class UserFile(Artefact, pattern=Pattern("{file}")):
-    """A file of the user, which may lie anywhere; where a study names no such file, the workflow makes one."""
+    """Your own file, which may lie anywhere; where a study names no such file, the workflow makes one."""
 
 
 class OriginalFile(Artefact, pattern=Pattern("resources/{corpus}/original/{file}")):

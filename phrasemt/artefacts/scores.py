@@ -11,7 +11,7 @@ Columns of the statistics of a sentence, in the order of the score file:
 | BLEU | 4 clipped n-gram matches, 4 n-grams of the hypothesis, tokens of the hypothesis, tokens of the reference |
 | chrF | for 6 orders of characters, then of words: n-grams of the hypothesis, n-grams of the reference, matches |
 | TER | edits; tokens of the reference, the mean over references |
-| mean (of a metric of the user) | the score of the sentence; 1 |
+| mean (of your own metric) | the score of the sentence; 1 |
 
 Of several references BLEU takes the closest or the shortest length, and chrF and TER the best reference.
 """
@@ -56,7 +56,7 @@ def columns_of(signature: str) -> int:
 
 
 def lower_is_better(signature: str) -> bool:
-    """Whether the metric counts mistakes: TER does, and a metric of the user may."""
+    """Whether the metric counts mistakes: TER does, and your own metric may."""
     if is_mean(signature):
         return signature.partition("|")[2].startswith(f"{_MEAN}lower|")
     return columns_of(signature) == 2
@@ -144,7 +144,7 @@ class MetricOnTestSet(Settings):
 
 
 class MetricScores(OfTestSets[MetricOnTestSet], pattern=of_dataset("metrics/{metric}/{system}/{seed}.json")):
-    """The scores of a system in a metric of the user."""
+    """The scores of a system in your own metric."""
 
     metric: str
 

@@ -11,7 +11,7 @@ from phrasemt.fields import Settings
 from phrasemt.study.compared import ComparedFigure
 
 DIFFERENCE = "Δ"
-# The headings of the scores that every system has; a metric of the user has another one.
+# The headings of the scores that every system has; your own metric has another one.
 HEADINGS = {
     "bleu_tok": "BLEU tok",
     "bleu_tok_uncased": "BLEU lc",
@@ -66,7 +66,7 @@ class Column(Settings):
 
 
 class Row(Settings):
-    """A row of a block. system: empty for a row that is not about a system. Rows may lack cells of some columns."""
+    """A row of a block. system: empty for a row that is not about a system. Cells of some columns may be missing."""
 
     system: str
     title: str
@@ -111,7 +111,7 @@ class Block(Settings):
 class ScorecardEntry(ComparedFigure):
     """A printed figure (`ComparedFigure`) beside ours.
 
-    title: of the system. ours: our figure on the test sets, with its interval; None if the study lacks it. difference:
+    title: of the system. ours: our figure on the test sets, with its interval; None if the study has none. difference:
     ours to our baseline. gap: ours minus printed, on the data of the paper only. finding: what is known on other data,
     or why nothing is.
     """

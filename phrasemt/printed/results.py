@@ -169,8 +169,9 @@ class Measure(Settings):
 class PaperColumn(Settings):
     """A column. test_sets: the figure is the mean over them; none: the figure is about no whole test set.
 
-    difference_to: the figure is the difference to this row. words: the figure is about sources with so many words.
-    size: what of the training data the figure counts. note: of all cells of the column.
+    difference_to: the figure is the difference to this row. words: the lengths of the
+    sources that the figure is about. size: what of the training data the figure counts. note: of all cells of the
+    column.
     """
 
     heading: Title

@@ -267,7 +267,7 @@ def _bounds(words: Interval, *, least: int = 0) -> Bounds:
 
 
 def _lengths(evidence: Measured, one: StudiedTest) -> Figures:
-    """The difference in BLEU on the sentences of a test set whose sources have so many words."""
+    """The difference in BLEU on the sentences of a test set whose sources have these lengths in words."""
     assert one.words is not None
     for gains, baseline, system in _with_both(evidence, one):
         for group in gains.of(baseline, system, joint=[_bounds(one.words)]).joint if gains.metric == BLEU else ():

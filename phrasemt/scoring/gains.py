@@ -38,7 +38,7 @@ from phrasemt.scoring.statistics import as_array, corpus_scores
 
 BLEU, NATS = "bleu_tok", "nats per token"
 
-# Of a group: from so many words to so many, both included; None for no limit.
+# Of a group: its smallest and its largest number of words; None for no limit.
 Bounds = tuple[int, int | None]
 # Distances in which differences are tested: with fewer, larger groups a test has more power.
 DISTANCES: tuple[Bounds, ...] = ((1, 2), (3, 4), (5, 8), (9, 12), (13, None))

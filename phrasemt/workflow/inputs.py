@@ -91,7 +91,7 @@ CHOICES: dict[str, Callable[[Study, Wildcards], list[Names]]] = {
 
 
 def _raw_texts(study: Study, job: Wildcards, side: Side) -> list[str]:
-    """One side of a split before cleaning: registered texts, files of the user, or what the workflow makes."""
+    """One side of a split before cleaning: registered texts, your files, or what the workflow makes."""
     dataset = study.datasets[job.dataset]
     texts = dataset.texts_of_split(job.split)
     if texts and not (dataset.cut and job.split in dataset.cut.splits):
@@ -112,7 +112,7 @@ def _original_files(study: Study, job: Wildcards) -> list[str]:
 
 
 def _contrasts(study: Study, job: Wildcards) -> list[str]:
-    """The files of a set of contrastive pairs, registered or of the user."""
+    """The files of a set of contrastive pairs, registered or your own."""
     texts = study.datasets[job.dataset].contrast_sets[job.split]
     return [file for text in texts for file in _contrast_files(text)]
 
@@ -154,7 +154,7 @@ def _given_phrases(study: Study, job: Wildcards) -> list[str]:
     return [str(folder / job.dataset / f"{job.split}.txt")] if folder else []
 
 
-# Files of the user, of registers, or of a kind that depends on the study.
+# Your files, registered files, or files of a kind that depends on the study.
 FILES: dict[str, Callable[..., list[str]]] = {
     "raw texts": _raw_texts,
     "whole texts": _whole_texts,
