@@ -20,7 +20,7 @@ from phrasemt.batching.reader import SourceCollator
 from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import build_model
 from phrasemt.study.architectures import Architecture, ModelInputs
-from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, SPECIAL_TOKENS, UNK
+from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, UNK
 
 # Positions on each side of the pair whose multiply-adds are counted: about the mean of WMT in subwords, with `</s>`.
 POSITIONS = 27
@@ -82,13 +82,6 @@ def _cost_of(settings: Architecture, *, source_vocabulary: int, target_vocabular
         idle=model.idle_parameters(),
         multiply_adds=counter.operations / 2 / POSITIONS,
     )
-
-
-def idle_parameters_of(settings: Architecture) -> int:
-    """The number of parameters that change nothing. No word of a vocabulary is idle, so a small one does."""
-    size = len(SPECIAL_TOKENS) + 1
-    with _Counter():  # type: ignore[no-untyped-call]
-        return build_model(settings, source_vocabulary=size, target_vocabulary=size).idle_parameters()
 
 
 def _refuse_too_large(model: nn.Module) -> None:

@@ -15,6 +15,7 @@ MOST_LINES = 600
 WITHOUT_TORCH = [
     "phrasemt.cli",
     "phrasemt.workflow.flow",
+    "phrasemt.workflow.run_stage",
     "phrasemt.workflow.inputs",
     "phrasemt.stages",
     "phrasemt.study.schema",
