@@ -16,7 +16,6 @@ WITHOUT_TORCH = [
     "phrasemt.cli",
     "phrasemt.workflow.flow",
     "phrasemt.workflow.run_stage",
-    "phrasemt.workflow.inputs",
     "phrasemt.stages",
     "phrasemt.study.schema",
     "phrasemt.study.reading",
