@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.corpus import clean
-from phrasemt.corpus.clean import FILTERS, WrittenLanguage, clean_pairs
+from phrasemt.corpus.clean import FILTERS, WrittenLanguage, clean_pairs, pair_digest, script_of, scripts_of
 from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines
@@ -288,3 +288,32 @@ def test_multi30k_loses_next_to_nothing(shared_data: Path, tmp_path: Path) -> No
     assert len(cleaned.pairs) + len(cleaned.dropped) == 29_000
     assert {name for _, name, _ in cleaned.dropped} <= {"ratio", "duplicate"}
     assert len(cleaned.dropped) < 20
+
+
+def test_digests_tell_pairs_apart() -> None:
+    pairs = [("a", "b"), ("b", "a"), ("ab", ""), ("", "ab"), ("a b", ""), ("a", " b")]
+    assert len({pair_digest(*pair) for pair in pairs}) == len(pairs)
+
+
+@pytest.mark.parametrize("filters", [None, CleaningFilters()])
+def test_line_ends_inside_lines(
+    tmp_path: Path, filters: CleaningFilters | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="phrasemt")
+    pairs = [("\ufeffone\u2028two\r", "eins\x0czwei\r"), ("three\x85  four\r", "drei vier"), ("five", "fünf")]
+    cleaned = run(tmp_path, pairs, filters=filters)
+    assert cleaned.pairs == [("one two", "eins zwei"), ("three four", "drei vier"), ("five", "fünf")]
+    assert "3 lines had white space or control characters normalised" in caplog.text
+
+
+def test_scripts() -> None:
+    assert [script_of(character) for character in "aßя中あ1 ،ー"] == [
+        "LATIN",
+        "LATIN",
+        "CYRILLIC",
+        "CJK",
+        "HIRAGANA",
+        *[None] * 4,
+    ]
+    assert scripts_of("ja") == {"CJK", "HIRAGANA", "KATAKANA"}
+    assert scripts_of("fi") == {"LATIN"}

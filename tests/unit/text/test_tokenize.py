@@ -85,8 +85,35 @@ def test_the_shortcut_for_commas_knows_the_numbers_of_the_rule(ours):
     assert set(others) - set(split_off) == ours["en", False].__self__._numbers
 
 
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("A man isn't here, is he?", "A man isn &apos;t here , is he ?"),
+        ("Mr. Smith paid $5,300.50 (net).", "Mr. Smith paid $ 5,300.50 ( net ) ."),
+        ("well-known", "well-known"),
+        ("wait...", "wait ..."),
+        ("", ""),
+        ("\x00 \u2028", ""),
+    ],
+)
+def test_known_lines(text, tokens):
+    assert tokenizer("en", False)(text) == tokens
+
+
 def test_aggressive_dash():
     assert tokenizer("en", True)("a well-known T-shirt - red") == "a well @-@ known T @-@ shirt - red"
+
+
+def test_detokenize_undoes_escapes_and_dashes():
+    lines = ["It &apos;s a well @-@ known &quot; fact &quot; , isn &apos;t it ?", ""]
+    assert [*map(moses_detokenizer("en"), lines)] == ["It's a well-known \"fact\", isn't it?", ""]
+    assert moses_detokenizer("de")("Er sagte : &quot; Ja . &quot;") == 'Er sagte: "Ja."'
+
+
+@settings(max_examples=200)
+@given(text=TEXT)
+def test_detokenized_lines_stay_lines(text, ours):
+    assert "\n" not in moses_detokenizer("en")(ours["en", False](text))
 
 
 def test_typographic_apostrophes_are_split_like_ascii_ones_everywhere(ours):
