@@ -24,11 +24,13 @@ from phrasemt.scoring.significance import (
     ResampledRuns,
     SeedVariation,
     compare_resampled,
+    detectable,
     holm,
     mark_of,
     p_text,
     resample,
     seed_variations,
+    seeds_needed,
 )
 
 _METRICS = ("bleu_tok", "bleu_tok_compound_split", "bleu_detok", "chrf2", "ter")
@@ -196,10 +198,32 @@ def p(system: str, metric: str = "bleu_tok", other: str = "") -> str:
     return p_text(comparison(system, other or family_of(system)[1])[metric].p_values.over_seeds)
 
 
+def corrected(system: str, metric: str = "bleu_tok") -> str:
+    """The p-value of the difference to the baseline, corrected for the systems that are tested together (Holm)."""
+    return p_text(_corrected(tuple(family_of(system)[0].items()), metric).get(system))
+
+
 def power(system: str, metric: str = "bleu_tok", other: str = "") -> str:
-    """The smallest difference that would show, and the trainings of each system that the one found would take."""
-    found = comparison(system, other or family_of(system)[1])[metric].over_seeds
-    return "" if found is None else found.text
+    """What the test that marks would have taken: the smallest difference that it shows in 80 % of repetitions, and the
+    trainings of each system that it would have taken to show the difference found.
+
+    Differences to the baseline are tested with those of other systems: at the first step of Holm, .05 divided by their
+    number.
+    """
+    baseline = other or family_of(system)[1]
+    found = comparison(system, baseline)[metric]
+    if found.over_seeds is None:
+        return ""
+    tests = 1 if other else len(family_of(system)[0])
+    variance = sum(found.over_seeds.deviation**2 / len(runs(key)) for key in (system, baseline))
+    shown = detectable(math.sqrt(variance), found.over_seeds.freedom, tests)
+    needed = seeds_needed(found.difference.value, *[found.over_seeds.deviation] * 2, tests=tests)
+    return f"{shown:.2f}" + (f", {needed:,} trainings" if needed else "")
+
+
+def would_show(*key: str) -> str:
+    """The first part of `power`."""
+    return power(*key).split(",")[0]
 
 
 def deviation(key: str, metric: str = "bleu_tok") -> str:
@@ -261,6 +285,7 @@ VALUES: dict[str, Callable[..., str]] = {
     one.__name__: one
     for one in (
         boundaries,
+        corrected,
         deviation,
         dev,
         gain,
@@ -272,5 +297,6 @@ VALUES: dict[str, Callable[..., str]] = {
         score,
         to_transformer,
         unmarked_gain,
+        would_show,
     )
 }

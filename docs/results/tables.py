@@ -21,6 +21,7 @@ from run_values import (
     VALUES,
     by_length,
     by_seed,
+    comparison,
     dev_at,
     gain,
     interval,
@@ -38,7 +39,8 @@ from run_values import (
 )
 from runs import FOLDER
 
-from phrasemt.report.figures import Series, draw_curves, svg_file
+from phrasemt.printed.results import Figure, baseline_place, row_at
+from phrasemt.report.figures import Drawing, Series, draw_categories, draw_curves, svg_file
 from phrasemt.scoring.significance import p_text
 
 DOCS = FOLDER.parent
@@ -355,8 +357,52 @@ FIGURES = {
 }
 
 
+# Gains on Multi30k beside the printed ones: systems, and the column of a paper's row.
+GAINS = {
+    "multi30k-systems/max": "xu2020/table-2/max bleu",
+    "multi30k-systems/pr": "xu2020/table-2/max-attn-ta bleu",
+    "multi30k-systems/parse": "xu2020/table-2/parsing bleu",
+    **dict.fromkeys(keys_of("multi30k-phrases", "random right shuffled"), ""),
+    **dict.fromkeys(keys_of("multi30k-systems", "network wide"), ""),
+    "multi30k-systems/ngrams": "nguyen2020/table-1/phrasal-2 en-de",
+    "multi30k-systems/ngrams-3": "nguyen2020/table-1/phrasal-3 en-de",
+    "multi30k-systems/relative": "nguyen2020/table-1/shaw en-de",
+}
+
+
+def draw_gains() -> Drawing:
+    """The gains of `GAINS` with their 95 % intervals beside the printed gains."""
+    found = [comparison(key, "multi30k-systems/base")["bleu_tok"].shown for key in GAINS]
+    ours = Series(
+        group="Multi30k, ours",
+        x=range(len(GAINS)),
+        y=[one.value for one in found],
+        low=[one.low for one in found],
+        high=[one.high for one in found],
+    )
+    printed = {number: _printed_gain(text) for number, text in enumerate(GAINS.values()) if text}
+    theirs = Series(group="WMT, as printed", x=list(printed), y=list(printed.values()))
+    names = [re.sub(r" \(`.*\)", "", name(key)) for key in GAINS]
+    labels = {"x_label": "system", "y_label": "gain in BLEU over the Transformer"}
+    return draw_categories(
+        "gains", names, [ours, theirs], title="Gains beside the printed ones", **labels, ordered=False
+    )
+
+
+def _printed_gain(text: str) -> float:
+    place, column = text.split()
+    paper, table, row = row_at(place)
+    baseline = baseline_place(place)
+    assert baseline is not None
+    gain = Figure(paper=paper, table=table, row=row, column=column).difference_to(row_at(baseline)[2])
+    assert gain is not None
+    return gain
+
+
 def draw(figure: str) -> str:
-    """A figure of `FIGURES` as a file of its own."""
+    """A figure of `FIGURES`, or `gains`, as a file of its own."""
+    if figure == "gains":
+        return svg_file(draw_gains())
     column, keys = FIGURES[figure]
     lines = [
         Series(group=name(key).replace("`", ""), x=run.evaluations["update"], y=run.evaluations[column])
@@ -398,5 +444,5 @@ if __name__ == "__main__":
     else:
         for document in DOCUMENTS:
             document.write_text(with_tables(document.read_text()))
-        for figure in FIGURES:
+        for figure in ("gains", *FIGURES):
             (FOLDER / f"{figure}.svg").write_text(draw(figure))

@@ -471,22 +471,24 @@ def _randomization_p(difference: float, differences: NDArray[np.float64], discor
     return min(1.0, max(_p(np.abs(differences) > abs(difference) - _ROUNDING), 2.0 ** (1 - discordant)))
 
 
-def seeds_needed(difference: float, *deviations: float) -> int | None:
+def seeds_needed(difference: float, *deviations: float, tests: int = 1) -> int | None:
     """Trainings of each of two systems that show a difference of their means with p < 0.05 and power 0.8.
 
-    deviations: of the scores between trainings; the test set is taken as given. Normal approximation of the two-sided
+    deviations: of the scores between trainings; the test set is taken as given. tests: as for `detectable`. Normal
+    approximation of the two-sided
     t-test with the correction of Guenther (1981) for small numbers; at least 2. None without a difference.
     """
     if difference == 0:
         return None
-    level, power = float(ndtri(1 - _LEVEL / 2)), float(ndtri(_POWER))
+    level, power = float(ndtri(1 - _LEVEL / (2 * tests))), float(ndtri(_POWER))
     variance = sum(deviation**2 for deviation in deviations)
     return max(2, math.ceil((level + power) ** 2 * variance / difference**2 + level**2 / 4))
 
 
-def detectable(deviation: float, freedom: int) -> float:
+def detectable(deviation: float, freedom: int, tests: int = 1) -> float:
     """The difference that a two-sided t-test shows with p < 0.05 and power 0.8.
 
-    deviation: of the difference, estimated with so many degrees of freedom.
+    deviation: of the difference, estimated with so many degrees of freedom. tests: among which it is the smallest p,
+    corrected as by `holm`.
     """
-    return deviation * float(stdtrit(freedom, 1 - _LEVEL / 2) + stdtrit(freedom, _POWER))
+    return deviation * float(stdtrit(freedom, 1 - _LEVEL / (2 * tests)) + stdtrit(freedom, _POWER))
