@@ -53,7 +53,7 @@ def test_a_table_is_computed_or_named_as_one_without_a_file(document: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("figure", tables.FIGURES)
+@pytest.mark.parametrize("figure", ["gains", *tables.FIGURES])
 def test_figures_are_drawn_from_the_files(figure: str) -> None:
     assert (runs.FOLDER / f"{figure}.svg").read_text() == tables.draw(figure), "Next: make tables"
 
