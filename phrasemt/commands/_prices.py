@@ -1,17 +1,20 @@
 """The price of a study before its run: hours of GPUs and of cores, and disk.
 
-A training or a search costs multiply-adds (phrasemt/models/cost.py), which a device computes at a rate: estimated from
-its data sheet, or what trainings that have finished below results/ reached. A stage that prepares text costs time and
-disk for each line, at the rates of one core in docs/performance.md.
+A training or a search costs multiply-adds (phrasemt/models/cost.py), which a device computes at a rate: what trainings
+of similar models below results/ reached on it, or else an estimate. A stage that prepares text costs time and disk for
+each line, at the rates of one core in docs/performance.md.
 """
 
 from __future__ import annotations
 
 import functools
+import platform
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -21,11 +24,10 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import count_lines
 from phrasemt.registry.corpora import part_of, source_file
 from phrasemt.runs.costs import Costs
-from phrasemt.runs.notes import StageNote, training_note
-from phrasemt.runs.plan import Job
+from phrasemt.runs.notes import PlannedJob, StageNote, training_note
 from phrasemt.study.architectures import Architecture
 from phrasemt.study.datasets import DatasetText, RegistryText
-from phrasemt.study.schema import Study, Training
+from phrasemt.study.schema import Study
 
 # Products of 16-bit matrices, sums in float32, without sparsity, in 10^12 floating-point operations a second, as the
 # data sheets state them. The first three have no units for bfloat16 and compute in float32.
@@ -33,17 +35,21 @@ GPUS = {
     "t4": 8.1, "gtx1080ti": 11.3, "v100": 15.7, "rtx3090": 71, "l4": 121, "a10": 125, "rtx4090": 165, "a100": 312,
     "l40s": 362, "h100": 989, "h200": 989,
 }  # fmt: skip
-MEASURED = "measured"  # in place of a kind of GPU: the device of the finished trainings
+DEFAULT, CPU = "a100", "cpu"
 # The part of that rate that a training reaches, by family, and what remains of it with the attention of its settings:
 # estimates for an H100 and updates of 25,000 tokens from counts of launches (docs/performance-log.md, "On a GPU").
 FAMILIES = {"transformer": 0.12, "language_model": 0.12, "phrase_representation": 0.08, "dl4mt": 0.01, "biscale": 0.008}
 ATTENTIONS = {"tokens": 1, "relative": 10 / 12, "ngrams": 8 / 12}
 _OTHER_FAMILIES = 0.05
+# Of a core at width 256 (docs/performance.md, "Beside other toolkits"); a narrower model reaches less in proportion.
+_CORE, _WIDE = 60e9, 256
+_SIMILAR = 4  # models of one family whose multiply-adds differ by at most this factor reach the same rate
 _SEARCH = 0.25  # of the rate of a training, because a search multiplies small matrices
 _BACKWARD = 2  # times the multiply-adds of the forward pass
 _TOKENS = 27  # a sentence, about the mean of WMT in subwords: POSITIONS of phrasemt/models/cost.py
 _STATE = 6  # copies of the weights in the saved states of a training, without the checkpoints that are averaged
-_OTHER_SECONDS = 10  # of a stage that takes seconds, however large the corpus is
+_SECONDS = 2  # of any stage, however small the corpus is
+_OF_STANZA = {"train_parser": 220, "train_tagger": 40}  # seconds with the settings of the demo
 
 # Of stages that read lines (or pairs): lines in a second of one core, and bytes of outputs for each line. Rates of
 # extraction and partition are estimates.
@@ -61,51 +67,71 @@ _OF_BOTH_SIDES = ("clean_pairs", "pack_examples")  # jobs that write a line of e
 
 @dataclass(frozen=True)
 class Rate:
-    """How fast a device trains. of: floating-point operations a second of a model; basis: what they rest on."""
+    """How fast a device trains. basis: what the rates rest on.
+
+    of: floating-point operations a second of a GPU, or of a core, by the model and its operations for a target token.
+    """
 
     device: str
     basis: str
-    of: Callable[[Architecture], float]
+    of: Callable[[Architecture, float], float]
+    on_gpu: bool = True
 
 
 def rate_of(kind: str) -> Rate:
-    """The rate of a kind of GPU by its data sheet, or of the device of finished trainings (`MEASURED`).
+    """The rate of a kind of GPU by its data sheet."""
 
-    Raises PhrasemtError if no training has finished.
-    """
-    if kind == MEASURED:
-        return _measured_rate()
-
-    def estimate(model: Architecture) -> float:
+    def rate(model: Architecture, operations: float) -> float:
         of_attention = ATTENTIONS.get(getattr(model, "attention", "tokens"), 1)
         return GPUS[kind] * 1e12 * FAMILIES.get(model.family, _OTHER_FAMILIES) * of_attention
 
     reached = f"{min(FAMILIES.values()):.1%} to {max(FAMILIES.values()):.0%} by family and attention (an estimate)"
-    return Rate(kind, f"{GPUS[kind]} TFLOP/s ({kind}), of which a training reaches {reached}", estimate)
+    return Rate(kind, f"{GPUS[kind]} TFLOP/s ({kind}), of which a training reaches {reached}", rate)
 
 
-def _measured_rate() -> Rate:
-    """The medians, over all and by family and attention, of the finished trainings of the device with most of them."""
-    rates: dict[tuple[str, str], list[tuple[str, float]]] = {}
-    for host, device, name, rate in _trainings():
-        rates.setdefault((host, device), []).append((name, rate))
-    if not rates:
-        raise PhrasemtError(
-            "no finished training has a rate",
-            where=TrainingRecord.pattern.glob,
-            expected="the records of a training with its note and its vocabularies",
-            next_step=f"run the study or `phrasemt scale STUDY rehearsal` first, or name a GPU: {', '.join(GPUS)}",
-        )
-    (host, device), found = max(rates.items(), key=lambda entry: len(entry[1]))
-    medians = {name: statistics.median(rate for of, rate in found if of == name) for name, _ in found}
-    of_all = statistics.median(rate for _, rate in found)
-    by_name = ", ".join(f"{name} {rate / 1e12:,.3g}" for name, rate in medians.items())
-    basis = f"measured rates of {device} on {host} in TFLOP/s, medians of {len(found)} finished trainings: {by_name}"
-    return Rate(device, basis, lambda model: medians.get(model.full_name, of_all))
+def rate_here(*, on_gpu: bool) -> Rate:
+    """The median rate of finished trainings of similar models; for other models an estimate.
+
+    Trainings on the GPU of the host with most of them, or on the CPU of this machine.
+    """
+
+    def rate_of_a_core(model: Architecture, operations: float) -> float:
+        return _CORE * min(1, model.learning_rate_width / _WIDE)
+
+    estimate = rate_of(DEFAULT)
+    if not on_gpu:
+        estimate = Rate(CPU, f"{_CORE / 1e9:.0f} GFLOP/s of a core (an estimate)", rate_of_a_core, on_gpu=False)
+    here = (platform.node(), CPU)
+    trainings = [one for one in _trainings() if (one.place[1] != CPU if on_gpu else one.place == here)]
+    if not trainings:
+        return estimate
+    ((place, number),) = Counter(one.place for one in trainings).most_common(1)
+
+    def rate(model: Architecture, operations: float) -> float:
+        similar = [
+            one.rate
+            for one in trainings
+            if (one.place, one.name) == (place, model.full_name)
+            and 1 / _SIMILAR <= one.operations / operations <= _SIMILAR
+        ]
+        return statistics.median(similar) if similar else estimate.of(model, operations)
+
+    host, device = place
+    basis = f"rates of {number} finished trainings on {device} of {host}; for models unlike theirs {estimate.basis}"
+    return Rate(device, basis, rate, on_gpu)
 
 
-def _trainings() -> Iterator[tuple[str, str, str, float]]:
-    """Host, device, model and operations a second of each process, for each finished training that can be read."""
+class _Training(NamedTuple):
+    """A finished training. place: host and device; operations: for a target token; rate: in a second of a process."""
+
+    place: tuple[str, str]
+    name: str
+    operations: float
+    rate: float
+
+
+def _trainings() -> Iterator[_Training]:
+    """The finished trainings below results/ that can be read."""
     for record in sorted(Path().glob(TrainingRecord.pattern.glob)):
         try:
             written = TrainingRecord.read(record)
@@ -114,9 +140,10 @@ def _trainings() -> Iterator[tuple[str, str, str, float]]:
             source, target = (count_lines(inputs[f"{side}_vocabulary"][0].path) for side in ("source", "target"))
         except (OSError, ValueError, KeyError, ValidationError, PhrasemtError):
             continue  # of another version, or without its state and its vocabularies
-        if note and note.training and note.training.tokens_per_second:
-            operations = _operations(written.model, source, target)[0] * note.training.tokens_per_second
-            yield note.host, note.training.device, written.model.full_name, operations / note.training.processes
+        if note and (report := note.training) and report.tokens_per_second:
+            operations = _operations(written.model, source, target)[0]
+            rate = operations * report.tokens_per_second / report.processes
+            yield _Training((note.host, report.device), written.model.full_name, operations, rate)
 
 
 def _operations(model: Architecture, source: int, target: int) -> tuple[float, int]:
@@ -125,11 +152,6 @@ def _operations(model: Architecture, source: int, target: int) -> tuple[float, i
 
     cost = cost_of(model, source_vocabulary=source, target_vocabulary=target)
     return 2 * (1 + _BACKWARD) * cost.multiply_adds, cost.parameters
-
-
-def _target_tokens(training: Training) -> int:
-    """Target tokens of all updates, as far as they are known before the training."""
-    return (training.tokens_per_update or _TOKENS * (training.sentences_per_update or 0)) * training.max_updates
 
 
 class Prices:
@@ -144,19 +166,20 @@ class Prices:
             "updates; measured or estimated rates of text stages, one core"
         )
 
-    def of(self, job: Job) -> Costs:
+    def of(self, job: PlannedJob) -> Costs:
         """The price of a job. A text of unknown length costs nothing."""
-        rule, names = job.planned.rule, job.wildcards
+        rule, names = job.rule, job.wildcards
         if rule in ("train_model", "translate_examples"):
             operations, parameters = self._cost(names["dataset"], names["system"])
             system = self.study.models[names["system"]]
-            seconds_per_token = operations / self.rate.of(system.model)
+            hours = operations / self.rate.of(system.model, operations) / 3600  # for each target token of a training
             if rule == "train_model":
-                copies = (system.training.average_best or system.training.average_last) + _STATE
-                hours = seconds_per_token * _target_tokens(system.training) / 3600
-                return Costs(gpu_hours=hours, bytes=4 * parameters * copies)
+                training = system.training
+                size = training.tokens_per_update or _TOKENS * (training.sentences_per_update or 0)
+                copies = (training.average_best or training.average_last) + _STATE
+                return self._of_device(hours * size * training.max_updates, 4 * parameters * copies)
             tokens = _TOKENS * self._lines(names["dataset"], names["split"]) * system.decoding.beam
-            return Costs(gpu_hours=seconds_per_token / (1 + _BACKWARD) * tokens / _SEARCH / 3600)
+            return self._of_device(hours / (1 + _BACKWARD) * tokens / _SEARCH)
         if rule == "fetch_corpus":
             return Costs(bytes=source_file(names["corpus"], names["file"]).bytes or 0)
         rate, bytes_of_line = _TEXT_STAGES.get(rule, (1, 0))
@@ -164,7 +187,12 @@ class Prices:
         if rule == "parse_sentences" and (parser := self.study.parsers.get(names["annotator"])) is not None:
             rate = _PUBLISHED_PARSER if parser.published else _GIVEN_TREES if parser.trees else rate
         sides = len(self.study.datasets[names["dataset"]].sides) if rule in _OF_BOTH_SIDES else 1
-        return Costs(core_hours=(_OTHER_SECONDS + lines / rate) / 3600, bytes=lines * sides * bytes_of_line)
+        return Costs(
+            core_hours=(_OF_STANZA.get(rule, _SECONDS) + lines / rate) / 3600, bytes=lines * sides * bytes_of_line
+        )
+
+    def _of_device(self, hours: float, size: float = 0) -> Costs:
+        return Costs(gpu_hours=hours, bytes=size) if self.rate.on_gpu else Costs(core_hours=hours, bytes=size)
 
     def _cost_of(self, dataset: str, system: str) -> tuple[float, int]:
         from phrasemt.commands.describe import vocabulary_sizes  # imports torch

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from phrasemt.commands._arguments import add_profile, add_study, in_range
-from phrasemt.commands._prices import GPUS, MEASURED, Prices, rate_of
-from phrasemt.runs.costs import ALL, Costs, Recorded, by_rule
-from phrasemt.runs.display import size, table
+from phrasemt.commands._prices import DEFAULT, GPUS, Prices, rate_here, rate_of
+from phrasemt.runs.costs import ALL, Costs, Recorded, by_rule, seconds_needed
+from phrasemt.runs.display import clock, size, table
 from phrasemt.runs.plan import CHANGES, FOLLOWS, INPUTS, NEWER, Job, Plan, plan_of
 from phrasemt.study.reading import load_study
 from phrasemt.workflow.check import precision_of_old_gpus
@@ -20,32 +20,35 @@ MOST_CHANGES, MOST_NAMED = 20, 6
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Show which jobs the next run of a study has, why, and their cost; run nothing. The cost comes from finished "
-        "jobs of this study: the same job, or else jobs of the same rule. With --gpus, the cost is a price on these "
-        "GPUs, before anything like the jobs has run, and the days that they take. After a rehearsal (`phrasemt scale "
-        "STUDY rehearsal`) has finished, --gpu-model measured takes the speed of its trainings."
+        "jobs of this study: the same job, or else jobs of the same rule. Without them it is an estimate, by the speed "
+        "of finished trainings of similar models and built-in figures. With --gpus or --gpu-model, all costs are such "
+        "estimates, with the days on these GPUs."
     )
     add_study(parser)
     add_profile(parser)
+    parser.add_argument("--gpus", type=in_range(int, 1), metavar="N", help="GPUs, one training on each (default 1)")
     parser.add_argument(
-        "--gpus", type=in_range(int, 1), metavar="N", help="price on this number of GPUs, one training on each"
-    )
-    parser.add_argument(
-        "--gpu-model", choices=[*GPUS, MEASURED], default="a100",
-        help="with --gpus: their kind (default a100), or the rate of the trainings that have finished below results/",
+        "--gpu-model", choices=GPUS,
+        help=f"their kind (default: that of finished trainings below results/, or else {DEFAULT})",
     )  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> None:
     """Print the plan. Raises PhrasemtError for mistakes in the study, or when Snakemake cannot plan it."""
-    plan = plan_of(options.study, options.profile)
-    prices = Prices(load_study(options.study), rate_of(options.gpu_model)) if options.gpus and plan.jobs else None
-    print(*describe(plan, prices, options.gpus or 1), sep="\n")
-    if options.gpus or any(job.planned.gpus for job in plan.jobs):
-        print(*(f"{line}\n" for line in precision_of_old_gpus(load_study(options.study))), sep="", end="")
+    plan, study = plan_of(options.study, options.profile), load_study(options.study)
+    gpus = options.gpus or (1 if options.gpu_model else None)
+    on_gpu = bool(gpus) or any(job.planned.gpus for job in plan.jobs)
+    rate = rate_of(options.gpu_model) if options.gpu_model else rate_here(on_gpu=on_gpu)
+    print(*describe(plan, Prices(study, rate), gpus), sep="\n")
+    if on_gpu:
+        print(*(f"{line}\n" for line in precision_of_old_gpus(study)), sep="", end="")
 
 
-def describe(plan: Plan, prices: Prices | None = None, gpus: int = 1) -> Iterator[str]:
-    """Yield the lines that describe a plan. prices: on this number of GPUs; None for the cost by finished jobs."""
+def describe(plan: Plan, prices: Prices, gpus: int | None = None) -> Iterator[str]:
+    """Yield the lines that describe a plan.
+
+    gpus: number of GPUs on which all jobs are priced; None for the cost by finished jobs, as far as there are any.
+    """
     total = len(plan.jobs) + len(plan.finished)
     if plan.jobs:
         yield f"{plan.study}: {len(plan.jobs):,} of {total:,} jobs to run"
@@ -78,7 +81,7 @@ def _changed(heading: str, jobs: Sequence[Job], datasets: Sequence[str]) -> Iter
         texts = dict.fromkeys(text for _, text in group)
         line = f"  {next(iter(texts))}{' and others' * (len(texts) > 1)}: {_few(job.planned.rule for job, _ in group)}"
         for word, key in (("of", "system"), ("on", "dataset")):
-            names = [job.wildcards[key] for job, _ in group if key in job.wildcards]
+            names = [job.planned.wildcards[key] for job, _ in group if key in job.planned.wildcards]
             if names and (key == "system" or len(datasets) > 1):
                 line += f" {word} {_few(names)}"
         yield line
@@ -86,29 +89,35 @@ def _changed(heading: str, jobs: Sequence[Job], datasets: Sequence[str]) -> Iter
         yield f"  and {more:,} more changes"
 
 
-def _costs(plan: Plan, prices: Prices | None, gpus: int) -> Iterator[str]:
+def _costs(plan: Plan, prices: Prices, gpus: int | None) -> Iterator[str]:
     """Yield the tables of rules and systems with the costs of their jobs, the reasons, and what the costs rest on."""
     recorded = Recorded(plan.study, plan.finished)
-    costs_of = [(job, prices.of(job) if prices else recorded.of(job.planned)) for job in plan.jobs]
+    estimates = [(job, prices.of(job.planned)) for job in plan.jobs]
+    costs_of = estimates if gpus else [(job, recorded.of(job.planned, one)) for job, one in estimates]
     costs = by_rule((job.planned.rule, one) for job, one in costs_of)
     rows: list[tuple[str, ...]] = [("rule", "jobs", "core h", "GPU h", "disk", "why")]
     for rule, one in costs.items():
-        hours = ["?" if one.unknown == one.jobs else _hours(hours) for hours in (one.core_hours, one.gpu_hours)]
+        hours = [_hours(hours, "~" * bool(one.estimated)) for hours in (one.core_hours, one.gpu_hours)]
         why = _why([job for job in plan.jobs if job.planned.rule == rule])
-        rows.append((rule, f"{one.jobs:,}", *hours, size(one.bytes) if one.bytes else "?", why))
+        rows.append((rule, f"{one.jobs:,}", *hours, size(one.bytes) if one.bytes else "", why))
     yield from (f"  {line}" for line in table(rows, right_aligned=rows[0][1:-1]))
     yield from _systems(costs_of)
-    if prices:
+    if gpus:
         yield from _days(prices, costs_of, costs[ALL].gpu_hours, gpus)
-    if unknown := [f"{one.unknown:,} x {rule}" for rule, one in costs.items() if rule != ALL and one.unknown]:
-        yield f"the cost does not include these jobs, because no such job has run here yet: {_few(unknown)}"
+    else:
+        time = clock(seconds_needed([(job.planned, one.seconds(job.planned)) for job, one in costs_of], plan.cores))
+        yield f"time: about {time} on {plan.cores} cores" if plan.cores else f"time: at least {time}, the longest chain"
+    if gpus or costs[ALL].estimated:
+        yield f"{'' if gpus else '~: no such job has finished here yet; '}assumed: {prices.assumed}"
+        if prices.unknown:
+            yield f"left out, because their number of lines is not published: {', '.join(sorted(prices.unknown))}"
 
 
 def _systems(costs_of: Iterable[tuple[Job, Costs]]) -> Iterator[str]:
     """Yield a table of the GPU hours of each system, where any are known: all of them, and those of its trainings."""
     hours: dict[str, list[float]] = {}
     for job, costs in costs_of:
-        if (system := job.wildcards.get("system")) is not None:
+        if (system := job.planned.wildcards.get("system")) is not None:
             of_system = hours.setdefault(system, [0, 0])
             of_system[0] += costs.gpu_hours
             of_system[1] += costs.gpu_hours if job.planned.rule == "train_model" else 0
@@ -119,16 +128,13 @@ def _systems(costs_of: Iterable[tuple[Job, Costs]]) -> Iterator[str]:
 
 
 def _days(prices: Prices, costs_of: Sequence[tuple[Job, Costs]], gpu_hours: float, gpus: int) -> Iterator[str]:
-    """Yield the days that all jobs take on this number of GPUs, one job on each, and what the prices assume."""
+    """Yield the days that all jobs take on this number of GPUs, one job on each."""
     longest, its_price = max(costs_of, key=lambda one: one[1].gpu_hours)
-    name, its_days = longest.wildcards.get("system", longest.planned.rule), its_price.gpu_hours / 24
+    name, its_days = longest.planned.wildcards.get("system", longest.planned.rule), its_price.gpu_hours / 24
     yield (
         f"{max(gpu_hours / 24 / gpus, its_days):,.1f} days on {gpus} x {prices.rate.device}; the longest job, {name}, "
         f"takes {its_days:,.1f}"
     )
-    yield f"assumed: {prices.assumed}"
-    if prices.unknown:
-        yield f"left out, because their number of lines is not published: {', '.join(sorted(prices.unknown))}"
 
 
 def _why(jobs: Sequence[Job]) -> str:
@@ -139,8 +145,8 @@ def _why(jobs: Sequence[Job]) -> str:
     return ", ".join(reason if number == len(jobs) else f"{number} {reason}" for reason, number in reasons.items())
 
 
-def _hours(hours: float) -> str:
-    return "<0.01" if 0 < hours < 0.01 else f"{hours:,.2f}" if hours else "0"
+def _hours(hours: float, mark: str) -> str:
+    return mark + ("<0.01" if hours < 0.01 else f"{hours:,.2f}") if hours else ""
 
 
 def _few(names: Iterable[str]) -> str:

@@ -10,8 +10,8 @@ import csv
 import functools
 import itertools
 import statistics
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from phrasemt.runs.notes import PlannedJob, StageNote, stage_note
@@ -21,20 +21,24 @@ from phrasemt.workflow.paths import Paths, log_of
 
 @dataclass(kw_only=True)
 class Costs:
-    """Of a job, or of some jobs together. unknown: jobs of unknown length, of which only the bytes count."""
+    """Of a job, or of some jobs together. estimated: jobs like which none has finished here."""
 
     jobs: int = 1
     core_hours: float = 0
     gpu_hours: float = 0
     bytes: float = 0
-    unknown: int = 0
+    estimated: int = 0
+
+    def seconds(self, job: PlannedJob) -> float:
+        """Of a job with its cores, or with its GPUs."""
+        return 3600 * (self.gpu_hours / max(1, job.gpus) or self.core_hours / job.threads)
 
     def add(self, other: Costs) -> None:
         self.jobs += other.jobs
         self.core_hours += other.core_hours
         self.gpu_hours += other.gpu_hours
         self.bytes += other.bytes
-        self.unknown += other.unknown
+        self.estimated += other.estimated
 
 
 ALL = "all"  # rules
@@ -72,17 +76,25 @@ class Recorded:
         seconds = self._seconds_of_rule(self._study, job.rule)
         return statistics.fmean(seconds) if seconds else None
 
-    def of(self, job: PlannedJob) -> Costs:
-        """What a job is likely to cost."""
-        seconds = self.seconds(job)
-        hours = (seconds or 0) / 3600
+    def of(self, job: PlannedJob, estimate: Costs) -> Costs:
+        """What a job is likely to cost. estimate: the cost if no such job has finished."""
         sizes = self._sizes.get(job.rule)
-        return Costs(
-            core_hours=hours * job.threads,
-            gpu_hours=hours * job.gpus,
-            bytes=_size_of(job) or (statistics.fmean(sizes) if sizes else 0),
-            unknown=int(seconds is None),
-        )
+        size = _size_of(job) or (statistics.fmean(sizes) if sizes else estimate.bytes)
+        if (seconds := self.seconds(job)) is None:
+            return replace(estimate, bytes=size, estimated=1)
+        return Costs(core_hours=seconds / 3600 * job.threads, gpu_hours=seconds / 3600 * job.gpus, bytes=size)
+
+
+def seconds_needed(jobs: Sequence[tuple[PlannedJob, float]], cores: int | None) -> float:
+    """How long jobs take together: their longest chain or, if longer, all work shared out over the cores.
+
+    jobs: with the seconds that each takes; those that a job waits for stand before it. cores: None for a cluster.
+    """
+    ends: list[float] = []  # of each job, in seconds from now, if none waits for a core
+    for job, seconds in jobs:
+        ends.append(seconds + max((ends[other] for other in job.after), default=0.0))
+    work = sum(seconds * job.threads for job, seconds in jobs)
+    return max([0.0, *ends, work / cores if cores else 0.0])
 
 
 def seconds_of_jobs(study: str, rule: str) -> list[float]:

@@ -203,11 +203,12 @@ def heartbeat(path: Path) -> Iterator[None]:
 class PlannedJob(BaseModel, frozen=True):
     """A job of a run. name: its name among the jobs of its rule.
 
-    after: places in the list of jobs of those it waits for, which are lower than its own.
+    gpus: 0 on a machine without any. after: places in the list of jobs of those it waits for, lower than its own.
     """
 
     rule: str
     name: str
+    wildcards: dict[str, str] = {}
     outputs: list[str]
     log: str | None
     benchmark: str | None

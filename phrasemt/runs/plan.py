@@ -19,7 +19,6 @@ from snakemake.logging import logger as snakemake_log
 
 from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.errors import DamagedFileError, PhrasemtError
-from phrasemt.machine.gpus import visible_gpus
 from phrasemt.runs.notes import PlannedJob
 from phrasemt.runs.start import Journal, planned, stages_of
 from phrasemt.workflow.check import read_study
@@ -49,11 +48,6 @@ class Job:
 
     planned: PlannedJob
     reasons: list[Reason]
-    snakemakes: Any  # Snakemake's own object
-
-    @property
-    def wildcards(self) -> dict[str, str]:
-        return dict(self.snakemakes.wildcards.items())
 
     @property
     def changes(self) -> list[Reason]:
@@ -62,14 +56,16 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """study: its name; jobs: those to run; finished: those whose outputs stay.
+    """study: its name; jobs: those to run, each after those that it waits for; finished: those whose outputs stay.
 
+    cores: of this machine; None if jobs run on a cluster.
     unrecorded: those of the finished jobs that Snakemake has no record of, so that no change makes them run again;
     their reasons are the differences that their sidecars show.
     """
 
     study: str
     datasets: list[str]
+    cores: int | None = None
     jobs: list[Job] = field(default_factory=list)
     finished: list[PlannedJob] = field(default_factory=list)
     unrecorded: list[Job] = field(default_factory=list)
@@ -83,21 +79,17 @@ def plan_of(path: Path, profile: str = PROFILE) -> Plan:
     study = read_study(path)
     workflow, executor = _dry_run(path, profile)
     dag, persistence = workflow.dag, workflow.persistence
-    plan = Plan(study=study.study, datasets=list(study.datasets))
+    here = executor == "local"
+    plan = Plan(study=study.study, datasets=list(study.datasets), cores=workflow.cores if here else None)
     needed = set(dag.needrun_jobs())
-    jobs = stages_of(dag)
-    records = planned(dag, jobs)
-    if executor == "local" and not visible_gpus():
-        records = [record.model_copy(update={"gpus": 0}) for record in records]
-    for job, record in zip(jobs, records, strict=True):
-        if job in needed:
-            reasons = list(_reasons(job, dag.reason(job), persistence))
-            plan.jobs.append(Job(planned=record, reasons=reasons, snakemakes=job))
-            continue
-        plan.finished.append(record)
+    to_run = [job for job in stages_of(dag) if job in needed]
+    for job, record in zip(to_run, planned(dag, to_run, here=here), strict=True):
+        plan.jobs.append(Job(planned=record, reasons=list(_reasons(job, dag.reason(job), persistence))))
+    rest = [job for job in stages_of(dag) if job not in needed]
+    plan.finished.extend(planned(dag, rest, here=here))
+    for job, record in zip(rest, plan.finished, strict=True):
         if not persistence.has_metadata(job):
-            differences = list(_differences_to_the_sidecar(job))
-            plan.unrecorded.append(Job(planned=record, reasons=differences, snakemakes=job))
+            plan.unrecorded.append(Job(planned=record, reasons=list(_differences_to_the_sidecar(job))))
     return plan
 
 

@@ -158,18 +158,20 @@ def stages_of(dag: Any) -> list[Any]:
     return [job for jobs in levels for job in jobs if not job.rule.norun]
 
 
-def planned(dag: Any, jobs: Sequence[Any]) -> list[PlannedJob]:
-    """Jobs of the graph, with those among them that each waits for."""
+def planned(dag: Any, jobs: Sequence[Any], *, here: bool) -> list[PlannedJob]:
+    """Jobs of the graph, with those among them that each waits for. here: they run on this machine."""
     places = {job: place for place, job in enumerate(jobs)}
+    have_gpus = not here or bool(visible_gpus())
     return [
         PlannedJob(
             rule=job.rule.name,
             name=name_of(job),
+            wildcards=dict(job.wildcards.items()),
             outputs=[str(path) for path in job.output if not path.endswith(SUFFIX)],
             log=next(map(str, job.log), None),
             benchmark=str(job.benchmark) if job.benchmark else None,
             threads=job.threads,
-            gpus=gpus_of(job),
+            gpus=gpus_of(job) if have_gpus else 0,
             after=sorted(places[other] for other in dag.dependencies[job] if other in places),
         )
         for job in jobs
@@ -241,13 +243,14 @@ class Journal:
         """Note the run and its jobs. Raises PhrasemtError while another run makes the same files."""
         dag = self.workflow.dag
         needed = set(dag.needrun_jobs())
-        jobs = planned(dag, [job for job in stages_of(dag) if job in needed])
+        here = self.workflow.local_exec
+        jobs = planned(dag, [job for job in stages_of(dag) if job in needed], here=here)
         refuse_same_outputs(jobs)
         self._path = new_run(self._study)
         self._note = RunNote(
             study=self._study,
             log=next(map(os.path.relpath, log), None),
-            cores=self.workflow.cores if self.workflow.local_exec else None,
+            cores=self.workflow.cores if here else None,
             done=dict(Counter(job.rule.name for job in stages_of(dag) if job not in needed)),
             jobs=jobs,
             commit=commit_of_code(),
@@ -259,7 +262,8 @@ class Journal:
 
     def fail(self) -> None:
         """Note the end, cancel what Snakemake has left in Slurm's queue, and say why jobs failed."""
-        self.end("failed")
+        scheduler = self.workflow.scheduler  # which has errors of jobs and of executors, or was interrupted
+        self.end("failed" if scheduler._errors or scheduler._executor_error else "stopped")
         cancel_jobs_left(self.workflow)
         if self._path is not None:
             print(*failures(status_of(self._path, now())), sep="\n", file=sys.stderr)

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from phrasemt.artefacts.training import Metrics, TrainingRecord, ranked
 from phrasemt.errors import PhrasemtError
-from phrasemt.runs.costs import Recorded
+from phrasemt.runs.costs import Recorded, seconds_needed
 from phrasemt.runs.display import clock, job_count, local_time
 from phrasemt.runs.notes import (
     PlannedJob,
@@ -84,9 +84,10 @@ class JobStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """A run. state: running, finished, failed, or killed when its process disappeared.
+    """A run. state: running, finished, stopped, failed, or killed when its process disappeared.
 
-    seconds_left: at least, by the records of earlier runs; unknown: jobs to do without records.
+    seconds_left: at least, by finished jobs, and by estimates for `estimated` jobs to do; unknown: jobs without either.
+    overdue: running jobs that take longer than was expected.
     """
 
     run: RunNote
@@ -94,7 +95,9 @@ class Status:
     jobs: list[JobStatus]
     now: datetime
     seconds_left: float
+    estimated: int
     unknown: int
+    overdue: list[JobStatus]
 
     def of_state(self, state: JobState) -> list[JobStatus]:
         """The jobs in a state."""
@@ -112,15 +115,21 @@ class Status:
     @property
     def end(self) -> str:
         """When the run is expected to end; empty when that is not known."""
-        if not self.seconds_left:
+        if not self.seconds_left and not self.overdue:
             return ""
-        if self.unknown and self.seconds_left < _SHORTEST_BOUND:
-            return f"not known yet ({job_count(self.unknown)} of unknown length)"
-        end = (self.now + timedelta(seconds=self.seconds_left)).astimezone()
-        time = f"{end:%H:%M}" if end.date() == self.now.astimezone().date() else local_time(end)
+        if (self.unknown or self.overdue) and self.seconds_left < _SHORTEST_BOUND:
+            time = "not known yet"
+        else:
+            end = (self.now + timedelta(seconds=self.seconds_left)).astimezone()
+            time = f"{end:%H:%M}" if end.date() == self.now.astimezone().date() else local_time(end)
+            bound = "not before" if self.unknown or self.overdue else "about"
+            time = f"{bound} {time} (in {clock(self.seconds_left)})"
+        reasons = [f"{job.title} has run {job.what(self.now)}, longer than expected" for job in self.overdue[:1]]
         if self.unknown:
-            return f"not before {time} ({job_count(self.unknown)} of unknown length)"
-        return f"about {time} (in {clock(self.seconds_left)})"
+            reasons.append(f"{job_count(self.unknown)} of unknown length")
+        if self.estimated:
+            reasons.append(f"{job_count(self.estimated)} estimated, because none like it has finished here")
+        return "; ".join([time, *reasons])
 
     @property
     def outlook(self) -> str:
@@ -135,8 +144,11 @@ class Status:
         )
 
 
-def status_of(path: Path, now: datetime) -> Status:
-    """The run whose note is in this file. Raises PhrasemtError when the note cannot be read."""
+def status_of(path: Path, now: datetime, estimate: Callable[[PlannedJob], float | None] = lambda job: None) -> Status:
+    """The run whose note is in this file. Raises PhrasemtError when the note cannot be read.
+
+    estimate: the seconds of a job like which none has finished here; None: unknown.
+    """
     run = RunNote.read(path)
     if run is None:
         what = "the note of this run cannot be read: it is damaged, or of another version of phrasemt"
@@ -150,14 +162,12 @@ def status_of(path: Path, now: datetime) -> Status:
         elif job.state == "waiting" and any(found[other].state in ("failed", "blocked") for other in planned.after):
             job = replace(job, state="blocked")
         found.append(job)
-    seconds_left, unknown = _seconds_left(run, found, now)
     return Status(
         run=run,
         state="killed" if run.state == "running" and not run.is_running(path, now) else run.state,
         jobs=found,
         now=now,
-        seconds_left=seconds_left,
-        unknown=unknown,
+        **_expected(run, found, now, estimate),
     )
 
 
@@ -181,29 +191,29 @@ def _job_status(job: PlannedJob, run: str, now: datetime) -> JobStatus:
     )
 
 
-def _seconds_left(run: RunNote, jobs: Sequence[JobStatus], now: datetime) -> tuple[float, int]:
-    """The longest chain of jobs that wait for each other or, if longer, all work shared out over the cores.
-
-    What has failed, and what is blocked by it, takes no time. Also the number of jobs of unknown length.
-    """
+def _expected(
+    run: RunNote, jobs: Sequence[JobStatus], now: datetime, estimate: Callable[[PlannedJob], float | None]
+) -> dict[str, Any]:
+    """The fields of a status that say when the run ends. What has failed, and what is blocked by it, takes no time."""
     recorded = Recorded(run.study)
-    ends: list[float] = []  # of each job, in seconds from now, if none waits for a core
-    work, unknown = 0.0, 0
+    left, overdue, estimated, unknown = [], [], 0, 0
     for job in jobs:
-        seconds: float | None
+        seconds: float | None = 0.0
         if job.state not in ("running", "waiting"):
-            seconds = 0.0
+            pass
         elif job.training and job.training.seconds_left is not None:
             seconds = job.training.seconds_left - max(0.0, (now - job.training.reported).total_seconds())
         else:
-            seconds = recorded.seconds(job.planned)
+            if (seconds := recorded.seconds(job.planned)) is None:
+                seconds = estimate(job.planned)
+                unknown += seconds is None
+                estimated += seconds is not None
             if seconds is not None and job.note:
                 seconds -= job.note.seconds(now)
-        unknown += seconds is None
-        seconds = max(0.0, seconds or 0.0)
-        work += seconds * job.planned.threads
-        ends.append(seconds + max((ends[other] for other in job.planned.after), default=0.0))
-    return max([*ends, work / run.cores if run.cores else 0.0]), unknown
+                overdue += [job] * (seconds < 0)
+        left.append((job.planned, max(0.0, seconds or 0.0)))
+    seconds_left = seconds_needed(left, run.cores)
+    return {"seconds_left": seconds_left, "estimated": estimated, "unknown": unknown, "overdue": overdue}
 
 
 def failures(status: Status) -> Iterator[str]:

@@ -194,11 +194,32 @@ def test_jobs_without_a_record_are_estimated_by_their_rule_or_named(status: Stat
     known, same_rule, unknown = job("translate_examples", "a"), job("translate_examples", "b"), job("score_system", "c")
     took(known, 3600)
     begun(known, same_rule, unknown, cores=None)
-    assert re.search(r"expected end: not before .*\d\d:\d\d \(1 job of unknown length\)\n", status("demo")[1])
+    assert re.search(
+        r"expected end: not before .*\d\d:\d\d \(in 1:00:00\); 1 job of unknown length\n", status("demo")[1]
+    )
     begun(known, same_rule, cores=None)
     assert re.search(r"expected end: about .*\d\d:\d\d \(in 1:00:00\)\n", status("demo")[1])
     begun(unknown)
     assert "expected end: not known" in status("demo")[1]
+
+
+def test_a_new_study_has_an_expected_end(status: Status, repository: Path) -> None:
+    """Nothing like its jobs has finished: what `phrasemt plan` estimates."""
+    names = {"dataset": "demo", "system": "base", "split": "test"}
+    begun(job("train_model", "base", wildcards=names), job("translate_examples", "a", wildcards=names))
+    RUN.with_suffix(".yaml").write_bytes((repository / "config.yaml").read_bytes())
+    (end,) = re.findall(r"expected end: about .*\(in 0:0\d:\d\d\); (.*)\n", status("demo")[1])
+    assert end == "2 jobs estimated, because none like it has finished here"
+
+
+def test_a_job_that_takes_longer_than_expected_is_named(status: Status) -> None:
+    slow, after = job("translate_examples", "a"), job("score_system", "b", 0)
+    took(slow, 60)
+    took(after, 33)
+    begun(slow, after)
+    stage(slow, host="elsewhere", started=ago(seconds=300))
+    late = r"expected end: not known yet; translate_examples a has run for 0:05:0\d, longer than expected\n"
+    assert re.search(late, status("demo")[1])
 
 
 def test_what_came_from_the_cache_is_counted(status: Status) -> None:

@@ -25,7 +25,7 @@ def _plan(workplace: Workplace, *arguments: str, code: int = 0) -> str:
 
 def _rules(plan: str) -> dict[str, int]:
     """Jobs of each rule, from the table of a plan."""
-    rows = re.findall(r"^  (\w+) +(\d+)  +[\d.<?]+  ", plan, re.MULTILINE)
+    rows = re.findall(r"^  (\w+) +(\d+)  +[\d.<~]+  ", plan, re.MULTILINE)
     return {rule: int(jobs) for rule, jobs in rows if rule != "all"}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from invented_runs import job, stage, took
 
-from phrasemt.runs.costs import Recorded
+from phrasemt.runs.costs import Costs, Recorded
 from phrasemt.runs.start import gpus_of
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -23,8 +23,9 @@ def test_the_same_job_counts_first_then_its_rule_and_other_studies_never() -> No
     assert recorded.seconds(other) == 1800
     assert Recorded("mine").seconds(job("train_model", "c")) is None
     assert recorded.seconds(job("score_system")) is None
-    costs = recorded.of(other)
-    assert (costs.core_hours, costs.gpu_hours, costs.unknown) == (2.0, 0.5, 0)
+    estimate = Costs(core_hours=7, bytes=9)
+    assert recorded.of(other, estimate) == Costs(core_hours=2.0, gpu_hours=0.5, bytes=9)
+    assert recorded.of(job("score_system"), estimate) == Costs(core_hours=7, bytes=9, estimated=1)
 
 
 def test_what_came_from_the_cache_says_nothing_about_the_work() -> None:
@@ -52,7 +53,7 @@ def test_outputs_are_as_large_as_those_of_finished_jobs_of_the_rule() -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(bytes(size))
     recorded = Recorded("demo", [small, large])
-    assert [recorded.of(planned).bytes for planned in (small, large, new)] == [10, 30, 20]
+    assert [recorded.of(planned, Costs()).bytes for planned in (small, large, new)] == [10, 30, 20]
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
-from types import SimpleNamespace
 from typing import get_args
 
 import invented_runs
@@ -12,24 +12,22 @@ from invented_runs import report
 
 from phrasemt.artefacts.sidecar import DigestedFile, Sidecar, sidecar_path
 from phrasemt.artefacts.training import TrainingRecord
-from phrasemt.commands._prices import ATTENTIONS, FAMILIES, GPUS, MEASURED, Prices, Rate, rate_of
+from phrasemt.commands._prices import ATTENTIONS, FAMILIES, GPUS, Prices, Rate, rate_here, rate_of
 from phrasemt.commands.plan import describe
-from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_lines
-from phrasemt.runs.notes import StageNote
+from phrasemt.runs.notes import PlannedJob, StageNote
 from phrasemt.runs.plan import Job, Plan
 from phrasemt.study.architectures import Layers, TransformerModel
 from phrasemt.study.reading import load_study
 
-RATE = Rate("some", "a test", lambda model: 312e12 * 0.3)
+RATE = Rate("some", "a test", lambda model, operations: 312e12 * 0.3)
 STUDIES = sorted((Path(__file__).parents[3] / "studies").glob("*.yaml"))
 
 pytestmark = pytest.mark.usefixtures("here")
 
 
-def job(rule: str, **wildcards: str) -> Job:
-    snakemakes = SimpleNamespace(wildcards=wildcards)
-    return Job(planned=invented_runs.job(rule), reasons=[], snakemakes=snakemakes)
+def job(rule: str, **wildcards: str) -> PlannedJob:
+    return invented_runs.job(rule, wildcards=wildcards)
 
 
 @pytest.fixture
@@ -55,12 +53,12 @@ def test_every_system_of_a_study_has_a_rate_of_its_family_and_attention(path: Pa
     for system in load_study(path).models.values():
         assert system.model.family in FAMILIES
         attention = ATTENTIONS[system.model.attention] if isinstance(system.model, Layers) else 1
-        assert rate.of(system.model) == pytest.approx(312e12 * FAMILIES[system.model.family] * attention)
+        assert rate.of(system.model, 1) == pytest.approx(312e12 * FAMILIES[system.model.family] * attention)
 
 
 def test_each_attention_has_a_rate() -> None:
     assert set(get_args(Layers.model_fields["attention"].annotation)) == ATTENTIONS.keys()
-    plain, relative, ngrams = (rate_of("h100").of(TransformerModel(attention=one)) for one in ATTENTIONS)
+    plain, relative, ngrams = (rate_of("h100").of(TransformerModel(attention=one), 1) for one in ATTENTIONS)
     assert plain > relative > ngrams
 
 
@@ -68,12 +66,12 @@ def test_text_stages_cost_lines_and_unknown_numbers_are_named(prices: Prices) ->
     # Europarl v7, Common Crawl and News Commentary v9 have 1,920,209 + 2,399,123 + 201,288 pairs.
     pairs = 4_520_620
     found = prices.of(job("clean_pairs", dataset="wmt14", split="train", source="en", target="de"))
-    assert found.core_hours == pytest.approx((10 + pairs / 82_000) / 3600)
+    assert found.core_hours == pytest.approx((2 + pairs / 82_000) / 3600)
     assert not prices.unknown
     parses = prices.of(job("parse_sentences", dataset="wmt14", split="train", annotator="english"))
-    assert parses.core_hours == pytest.approx((10 + pairs // 64 / 10) / 3600)  # a published parser, 64 jobs
+    assert parses.core_hours == pytest.approx((2 + pairs // 64 / 10) / 3600)  # a published parser, 64 jobs
     texts = job("extract_text", corpus="yandex-en-ru", part="ru-en", language="ru")
-    assert prices.of(texts).core_hours == pytest.approx(10 / 3600)
+    assert prices.of(texts).core_hours == pytest.approx(2 / 3600)
     assert prices.unknown == {"yandex-en-ru ru-en"}
 
 
@@ -87,7 +85,7 @@ def test_a_text_of_one_language_takes_half_the_disk_of_pairs(prices: Prices, rep
 
 def test_days_are_those_of_the_longest_training_when_there_are_many_gpus(prices: Prices) -> None:
     jobs = [job("train_model", dataset="wmt14", system=name) for name in ("base", "base")]
-    plan = Plan(study="s", datasets=["wmt14"], jobs=jobs)
+    plan = Plan(study="s", datasets=["wmt14"], jobs=[Job(planned=one, reasons=[]) for one in jobs])
     days = prices.of(jobs[0]).gpu_hours / 24
     for gpus, expected in ((1, 2 * days), (2, days), (8, days)):
         lines = list(describe(plan, prices, gpus))
@@ -115,7 +113,7 @@ def _finished_training(host: str, device: str, tokens_per_second: float, *, seed
     StageNote(stage="train_model", host=host, training=training).write(folder / "state" / "abc" / "note.json")
 
 
-def test_a_measured_rate_is_that_of_the_device_with_most_trainings() -> None:
+def test_finished_trainings_of_similar_models_give_the_rate_of_a_gpu() -> None:
     """Six operations for each parameter and token, as above; two processes share their tokens."""
     _finished_training("node1", "NVIDIA A100", 40_000, seed=1)
     _finished_training("node1", "NVIDIA A100", 60_000, seed=2)
@@ -123,15 +121,28 @@ def test_a_measured_rate_is_that_of_the_device_with_most_trainings() -> None:
     _finished_training("laptop", "cpu", 100, seed=4)
     Path("results/other/d.en-de/models/base/5").mkdir()
     Path("results/other/d.en-de/models/base/5/training.json").write_text("of another version")
-    parameters = 6 * (4 + 2 * 4) * 512**2 + 6 * (8 + 2 * 4) * 512**2 + 512 * 32_004
-    rate = rate_of(MEASURED)
-    assert 6 * parameters * 60_000 < rate.of(TransformerModel()) < 1.03 * 6 * parameters * 60_000
-    assert rate.of(TransformerModel(attention="ngrams")) == rate.of(TransformerModel()), "none has finished"
-    assert rate.device == "NVIDIA A100"
-    assert "measured rates of NVIDIA A100 on node1 " in rate.basis
-    assert "medians of 3 finished trainings" in rate.basis
+    operations = 6 * (6 * (4 + 2 * 4) * 512**2 + 6 * (8 + 2 * 4) * 512**2 + 512 * 32_004)
+    rate = rate_here(on_gpu=True)
+    assert operations * 60_000 < rate.of(TransformerModel(), operations) < 1.03 * operations * 60_000
+    assert (rate.device, rate.on_gpu) == ("NVIDIA A100", True)
+    assert "rates of 3 finished trainings on NVIDIA A100 of node1; for models unlike theirs " in rate.basis
+    for unlike, size in ((TransformerModel(), operations / 9), (TransformerModel(attention="ngrams"), operations)):
+        assert rate.of(unlike, size) == rate_of("a100").of(unlike, size)
 
 
-def test_without_a_finished_training_no_rate_is_measured() -> None:
-    with pytest.raises(PhrasemtError, match="no finished training has a rate"):
-        rate_of(MEASURED)
+def test_a_machine_without_gpus_costs_hours_of_its_cores(repository: Path) -> None:
+    """By its own trainings, which have one core, or else by a built-in figure, which is lower for narrow models."""
+    rate = rate_here(on_gpu=False)
+    wide, narrow = (TransformerModel(width=width, heads=1) for width in (1024, 64))
+    assert rate.of(wide, 1) == 4 * rate.of(narrow, 1)
+    prices = Prices(load_study(repository / "config.yaml"), rate)
+    for found in (
+        prices.of(job("train_model", dataset="demo", system="base")),
+        prices.of(job("translate_examples", dataset="demo", system="base", split="test")),
+    ):
+        assert found.core_hours > 0
+        assert found.gpu_hours == 0
+    _finished_training("elsewhere", "cpu", 1_000, seed=1)
+    assert rate_here(on_gpu=False).basis == rate.basis
+    _finished_training(platform.node(), "cpu", 1_000, seed=2)
+    assert "rates of 1 finished trainings on cpu of " in rate_here(on_gpu=False).basis
