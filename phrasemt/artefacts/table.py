@@ -21,7 +21,7 @@ HEADINGS = {
     "chrf2pp": "chrF++",
     "ter": "TER",
 }
-BlockKind = Literal["scores", "perplexity", "chunks", "mistakes", "contrasts", "averages", "length penalty"]
+BlockKind = Literal["scores", "perplexity", "chunks", "mistakes", "contrasts", "averages"]
 Verdict = Literal["reproduced", "within noise", "not reproduced", "other data", "not run"]
 
 

@@ -16,7 +16,7 @@ from phrasemt.errors import DataError
 from phrasemt.files.lines import read_parallel
 from phrasemt.runs.display import table
 from phrasemt.scoring.gains import PairedTest
-from phrasemt.scoring.significance import p_text
+from phrasemt.scoring.significance import decimals_of, p_text
 from phrasemt.study.schema import MOST_SAMPLES, SAMPLES, SEED, Study
 from phrasemt.workflow.paths import Paths
 
@@ -111,8 +111,9 @@ def _tested(found: MetricComparison | None) -> Iterator[str]:
         yield from [""] * 5
         return
     shown, p_values = found.shown, found.p_values
-    yield f"{shown.value:+.2f}"
-    yield f"{shown.low:+.2f} to {shown.high:+.2f}"
     tested = p_values.over_seeds is not None
     of_sentences = [None, None] if tested else [p_values.two_sided, p_values.randomization]
+    decimals = decimals_of(shown.value, p_values.over_seeds if tested else p_values.two_sided, 2)
+    yield f"{shown.value:+.{decimals}f}"
+    yield f"{shown.low:+.{decimals}f} to {shown.high:+.{decimals}f}"
     yield from ("" if p is None else p_text(p) for p in (p_values.over_seeds, *of_sentences))

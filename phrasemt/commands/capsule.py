@@ -18,6 +18,7 @@ _MEANING = {
     "statistics": "{} scores computed again from the statistics of the sentences, all agree; references are left out",
     "as recorded": "as its sidecar records; it needs a model to be computed again",
 }
+_SAME_TEXT = "written again, the same text"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +56,9 @@ def _check(capsule: Path) -> None:
             different += bool(file.differences)
             numbers += file.numbers
             if not file.differences:
-                print(f"{file.path}: {_MEANING[file.how].format(file.numbers)}")
+                without_numbers = file.how == "recomputed" and not file.numbers
+                meaning = _SAME_TEXT if without_numbers else _MEANING[file.how].format(file.numbers)
+                print(f"{file.path}: {meaning}")
             for difference in file.differences[:_MOST_NAMED]:
                 print(f"{file.path}: {file.how}: {difference}")
             if (more := len(file.differences) - _MOST_NAMED) > 0:
@@ -67,7 +70,7 @@ def _check(capsule: Path) -> None:
         what = f"{different} files differ from what they are computed from"
         next_step = "compare the lines above with the study that the capsule is of"
         raise DamagedFileError(what, where=capsule, next_step=next_step)
-    print(f"{capsule}: all {numbers:,} values agree")
+    print(f"{capsule}: {f'all {numbers:,} values agree' if numbers else 'it has no value to compute again'}")
 
 
 def _print_left_out(manifest: CapsuleManifest) -> None:

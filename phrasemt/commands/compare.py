@@ -13,7 +13,7 @@ from phrasemt.artefacts.scores import Scores, SystemScores
 from phrasemt.commands._arguments import add_study_option, choose, in_range
 from phrasemt.commands._scores import Results, ScoreRow, add_samples, score_table
 from phrasemt.errors import PhrasemtError
-from phrasemt.files.lines import read_lines
+from phrasemt.files.lines import read_lines, sentence_name
 from phrasemt.report.sections.sentences import METRIC, sentence_bleu
 from phrasemt.report.sections.trainings import flatten
 from phrasemt.runs.display import table
@@ -176,7 +176,7 @@ def _sentences(sides: Sequence[_Side], options: argparse.Namespace) -> Iterator[
         }
         ranked = sorted(changed, key=gains.__getitem__)
         for number in [*ranked[::-1][: options.sentences], *ranked[: options.sentences]]:
-            yield f"{test_set}:{number + 1}  {gains[number]:+.1f} sentence BLEU"
+            yield f"{sentence_name(test_set, number)}  {gains[number]:+.1f} sentence BLEU"
             yield f"  source     {source[number]}"
             yield f"  reference  {target[number]}"
             yield from (f"  {side.given:<9}  {lines[number]}" for side, lines in zip(sides, outputs, strict=True))

@@ -220,6 +220,11 @@ def _lines_of(path: Path | str) -> Generator[bytes]:
         yield from bounded_lines(stream, path)
 
 
+def sentence_name(split: str, row: int) -> str:
+    """The name of a sentence for readers, who count from 1: `test:18` is in row 17, counted from 0."""
+    return f"{split}:{row + 1}"
+
+
 def count_lines(path: Path | str) -> int:
     """Number of lines of a file (or `.gz`). A last line without "\\n" counts as a line."""
     count, last = 0, b"\n"

@@ -29,7 +29,7 @@ from phrasemt.errors import MismatchError, check_equal
 from phrasemt.report.blocks import Grid, note_on_seeds, read_grid, runs_in, runs_of, select_test_set
 from phrasemt.scoring.external import metric_key
 from phrasemt.scoring.scores import check_comparable
-from phrasemt.scoring.significance import holm, mark_of
+from phrasemt.scoring.significance import decimals_of, holm, mark_of
 from phrasemt.scoring.statistics import REFERENCE_LENGTH, SYSTEM_LENGTH, wilson_interval
 from phrasemt.stages.report import MakeTable
 
@@ -236,12 +236,13 @@ def _difference_cell(source: DigestedFile, comparison: MetricComparison, scores:
     None for a difference that is not tested.
     """
     value = comparison.difference.value
-    text = f"{value:+.{scores.decimals}f}"
+    decimals = decimals_of(value, p_value, scores.decimals)
+    text = f"{value:+.{decimals}f}"
     interval = comparison.shown
     return Cell(
         value=value,
         text=text if float(text) else text[1:],
-        decimals=scores.decimals,
+        decimals=decimals,
         mark=mark_of(p_value),
         signature=comparison.signature,
         sources=[source, *scores.sources],

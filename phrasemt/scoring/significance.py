@@ -356,6 +356,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected.tolist()
 
 
+_MOST_DECIMALS = 6
+
+
 def mark_of(p_value: float | None) -> str:
     """The mark of a difference; none of one that is not tested."""
     if p_value is None or p_value >= 0.05:
@@ -368,6 +371,14 @@ def p_text(p_value: float | None) -> str:
     if p_value is None:
         return "not tested"
     return "below 0.001" if p_value < 0.001 else f"{p_value:.3f}" if p_value < 0.0995 else f"{p_value:.2f}"
+
+
+def decimals_of(difference: float, p_value: float | None, usual: int) -> int:
+    """The decimals with which a difference is printed: more than usual where a significant one would be 0."""
+    needed = usual
+    while mark_of(p_value) and needed < _MOST_DECIMALS and not round(difference, needed):
+        needed += 1
+    return needed
 
 
 def bootstrap_scores(

@@ -15,7 +15,7 @@ from phrasemt.artefacts.table import Table
 from phrasemt.report.figures import Drawing, Series, draw_categories
 from phrasemt.report.page import Analysis, Section, TextTable, fill
 from phrasemt.scoring.gains import ALL, BLEU, DISTANCES, MORE_THAN_10, NATS, DecidedPairs, Gains, groups_up_to, quarters
-from phrasemt.scoring.significance import mark_of, p_text
+from phrasemt.scoring.significance import decimals_of, mark_of, p_text
 from phrasemt.stages.report import WriteReport
 
 
@@ -195,6 +195,7 @@ def _cells(gain: GainByLength, decimals: int) -> Iterator[str]:
 
 def _gain(found: MetricComparison, decimals: int) -> str:
     shown, p_value, power = found.shown, found.p_values.over_seeds, found.over_seeds
+    decimals = decimals_of(shown.value, p_value, decimals)
     text = f"{shown.value:+.{decimals}f} [{shown.low:+.{decimals}f}, {shown.high:+.{decimals}f}]"
     if p_value is not None:
         text += f", p {p_text(p_value)}"

@@ -14,6 +14,7 @@ import numpy as np
 
 from phrasemt.artefacts.translations import AttentionAnalysis, AttentionWeights
 from phrasemt.files.attention import AttentionPlace, ForcedSentence, read_forced
+from phrasemt.files.lines import sentence_name
 from phrasemt.report.figures import Drawing, Panel, Series, draw_categories, draw_heat_map
 from phrasemt.report.page import Analysis, TextTable
 
@@ -212,7 +213,7 @@ def _maps(paths: Sequence[Path], titles: Mapping[str, str]) -> Iterator[Drawing]
                 continue
             shown.add(names["system"])
             if (sentence := _readable(read_forced(path))) is not None:
-                where = f"{titles[names['system']]}, {names['dataset']} {names['split']}:{sentence.row}"
+                where = f"{titles[names['system']]}, {names['dataset']} {sentence_name(names['split'], sentence.row)}"
                 yield from _maps_of(sentence, where)
 
 

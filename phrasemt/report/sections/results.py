@@ -24,6 +24,7 @@ from phrasemt.report.scorecard import scorecard_rows
 from phrasemt.scoring.significance import p_text
 
 LEVEL = 0.05
+_LEARNED = 1  # BLEU below it is that of a system that repeats frequent words
 
 
 def findings_section(table: Table) -> Section | None:
@@ -46,6 +47,9 @@ def _findings(block: Block, baselines: Mapping[str, str], titles: Mapping[str, s
         return
     lower = lower_is_better(rows[0].cells[score.key].signature)
     best = (min if lower else max)(rows, key=lambda row: row.cells[score.key].value)
+    if not lower and best.cells[score.key].value < _LEARNED:
+        yield f"No system has learned to translate yet: the best {score.heading} is below {_LEARNED}. Train longer."
+        return
     of_all = f"of {len(rows)} systems " if len(rows) > 1 else ""
     yield f"{best.title} has the best {score.heading} {of_all}({best.cells[score.key].text})."
     tested = {row.system: cell for row in rows if (cell := _difference(block, row)) is not None}

@@ -29,7 +29,7 @@
       const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
       const content = JSON.parse(await new Response(stream).text());
       content.rows.forEach((row, place) => {
-        row.n = place;
+        row.n = place + 1;  // readers count sentences from 1
         row.words = words(row.s).length;
         row.text = [row.s, row.r, ...row.o].join("\n").toLowerCase();
       });
@@ -56,7 +56,7 @@
 
   function address() {
     const state = new URLSearchParams(STATE.map((name) => [name, controls[name].value]).filter(([, value]) => value));
-    if (shown[chosen]) state.set("sentence", shown[chosen].n + 1);
+    if (shown[chosen]) state.set("sentence", shown[chosen].n);
     return `#sentences?${state}`;
   }
 
@@ -76,7 +76,7 @@
     await openSet();
     STATE.slice(1).forEach(set);
     filter();
-    const place = shown.findIndex((row) => row.n + 1 === Number(state.get("sentence")));
+    const place = shown.findIndex((row) => row.n === Number(state.get("sentence")));
     if (place >= 0) choose(place);
     at("sentences").scrollIntoView();
   }
@@ -124,7 +124,7 @@
         "aria-posinset": place + 1, "aria-setsize": shown.length,
       },
         element("span", { class: "text" }, row.s || "(empty)"),
-        element("span", { class: "numbers" }, `${row.n + 1} · ${row.words} words · ${row.m ? "▦ " : ""}`,
+        element("span", { class: "numbers" }, `${row.n} · ${row.words} words · ${row.m ? "▦ " : ""}`,
           one === two ? `BLEU ${row.b[one].toFixed(1)}` : `BLEU ${row.b[one].toFixed(1)} against ${row.b[two].toFixed(1)} `,
           one === two ? "" : element("b", { class: change > 0 ? "better" : change < 0 ? "worse" : "" },
             `${change > 0 ? "▲" : change < 0 ? "▼" : ""} ${signed(change)}`)));
@@ -201,7 +201,7 @@
     const other = compareWith === "reference" ? row.r : compareWith === "nothing" ? null : row.o[compareWith];
     const order = data.systems.map((_, place) => place);
     detail.replaceChildren(
-      element("h3", {}, element("a", { href: address() }, `Sentence ${row.n + 1}`)),
+      element("h3", {}, element("a", { href: address() }, `Sentence ${row.n}`)),
       line("Source", `${row.words} words`, element("p", { class: "sentence" }, row.s || element("i", {}, "(empty)"))),
       ...(row.t ? [line("Parse", "", element("div", { class: "wide tree", tabindex: 0, role: "img", "aria-label": "parse of the source" }, tree(row.t, words(row.s))))] : []),
       ...(row.p || []).map((phrases, place) => line("Phrases", data.segmentations[place], pieces(phrases.map((one) => ["", one])))),
@@ -294,21 +294,23 @@
       stack.at(-1).word = Number(piece.slice(0, piece.length - closing));
       for (let i = 0; i < closing; i++) { const node = stack.pop(); stack.at(-1).children.push(node); }
     }
-    const root = stack[0].children[0], LEVEL = 30, LETTER = 7.7, GAP = 14;
+    const root = stack[0].children[0], LEVEL = 30, GAP = 12;
+    const canvas = document.createElement("canvas").getContext("2d");
+    canvas.font = `13px ${getComputedStyle(document.body).fontFamily}`;
+    const width = (text) => canvas.measureText(text).width;
     const shapes = [];
     let right = 4, deepest = 0;
     const label = (x, y, text, kind) => shapes.push(drawn("text", { x, y, class: kind, "text-anchor": "middle" }, text));
-    const place = (node, depth) => {  // returns the middle of the node
-      deepest = Math.max(deepest, depth + (node.word === undefined ? 0 : 1));
-      if (node.word !== undefined) {
-        const word = leaves[node.word] ?? "?", width = LETTER * Math.max(word.length, node.label.length);
-        node.x = right + width / 2;
-        right += width + GAP;
-        return node.x;
-      }
-      const middles = node.children.map((child) => place(child, depth + 1));
-      node.x = (middles[0] + middles.at(-1)) / 2;
-      return node.x;
+    const shift = (node, by) => { node.x += by; node.children.forEach((child) => shift(child, by)); };
+    const place = (node, depth) => {  // sets x, the middle of a node: labels and words stand side by side
+      const left = right, isTag = node.word !== undefined;
+      const half = Math.max(width(node.label), isTag ? width(leaves[node.word] ?? "?") : 0) / 2;
+      deepest = Math.max(deepest, depth + (isTag ? 1 : 0));
+      node.children.forEach((child) => place(child, depth + 1));
+      node.x = isTag ? left + half : (node.children[0].x + node.children.at(-1).x) / 2;
+      const missing = Math.max(0, left + half - node.x);
+      shift(node, missing);
+      right = Math.max(right + missing, node.x + half + GAP);
     };
     const draw = (node, depth) => {
       const y = 14 + depth * LEVEL;

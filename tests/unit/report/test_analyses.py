@@ -174,7 +174,7 @@ def test_numbers_of_the_files(tmp_path: Path, monkeypatch: Any) -> None:
 
 def test_maps_show_tokens_ngrams_and_chunks(tmp_path: Path, monkeypatch: Any) -> None:
     base, phrasal, chunked = _parts(tmp_path, monkeypatch)["Attention on one sentence"].drawings
-    assert base.title == "Transformer, d test:17, layer 1"
+    assert base.title == "Transformer, d test:18, layer 1"
     assert ">n-grams<" not in base.svg
     assert ">n-grams<" in phrasal.svg
     assert "&lt;y&gt; attends most to &lt;/s&gt;" in phrasal.svg

@@ -21,6 +21,7 @@ from phrasemt.artefacts.card import Card
 from phrasemt.artefacts.table import Scorecard, ScorecardEntry, Table
 from phrasemt.errors import PhrasemtError
 from phrasemt.report.figures import Series, draw_categories, draw_curves
+from phrasemt.report.sections.results import findings_section
 from phrasemt.report.sections.trainings import Setting
 from phrasemt.stages import STAGES
 from phrasemt.workflow import code
@@ -208,6 +209,17 @@ def test_findings_come_first_then_the_sentences_and_the_scorecard_behind_the_res
         assert cells[start - 3 : start - 1] == [verdict, "28.13"]
         assert cells[start + 2] == "Xu <2020>, Table 2: +Max, BLEU[1]"
     assert f"<li>{note}</li>" in source
+
+
+def test_the_first_finding_says_that_no_system_has_learned(study: InventedStudy) -> None:
+    table = Table.read(study.results / "table.json")
+    for row in table.blocks[0].rows:
+        row.cells["bleu_tok"] = row.cells["bleu_tok"].model_copy(update={"value": 0.004, "text": "0.00"})
+    section = findings_section(table)
+    assert section is not None
+    first, second, *_ = re.findall(r"<p>(.*)</p>", section.content)
+    assert first.endswith("No system has learned to translate yet: the best BLEU tok is below 1. Train longer.")
+    assert "has the best BLEU tok of 3 systems" in second
 
 
 def test_equal_inputs_give_equal_bytes_in_another_process(study: InventedStudy) -> None:

@@ -11,7 +11,10 @@ from browser import Browser, browser, needs_browser
 from sacrebleu import sentence_bleu as sentence_bleu_of_sacrebleu
 
 from phrasemt.artefacts.scores import SystemScores
-from phrasemt.report.sections.sentences import sentence_bleu
+from phrasemt.artefacts.table import Table
+from phrasemt.report.page import write_page
+from phrasemt.report.sections.sentences import TestSetContent as ShownSentences
+from phrasemt.report.sections.sentences import sentence_bleu, sentences_section
 from phrasemt.symbols import unescape
 
 WIDTHS = (320, 400, 768, 1400, 1920)
@@ -204,6 +207,30 @@ def test_nothing_is_cut_off(page: Browser, width: int) -> None:
     if width >= 1400:
         wide = "[...document.querySelectorAll('.wide')].filter(one => one.scrollWidth > one.clientWidth)"
         assert page.run(f"{wide}.map(one => one.innerText)") == []
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [700, 1280])
+def test_no_label_of_a_parse_is_cut_off(chromium: Browser, folder: Path, tmp_path: Path, width: int) -> None:
+    """Long labels over short words, wide letters, and more words than a window has room for."""
+    flat = "(ROOT (S " + " ".join(f"(NP (NN {place}))" for place in range(45)) + "))"
+    long = "(ROOT (FRAGMENT (WHADJPX (UH 0)) (CONJUNCTIONS (INTERJECTIONS (. 1)))))"
+    sources, trees = ["word " * 45, "i !", "WWWW MMMMMMMM"], [flat, long, "(ROOT (NP (NNP 0) (NNP 1)))"]
+    lines = ["x"] * len(trees)
+    content = ShownSentences(sources, lines, outputs={"base": lines}, scores={"base": [0.0] * 3}, trees=trees)
+    section = sentences_section(Table.read(folder / "table.json"), {("d", "test"): content})
+    assert section is not None
+    (tmp_path / "page.html").write_text(write_page("t", "", [section]))
+    chromium.size(width)
+    chromium.open(tmp_path / "page.html")
+    chromium.wait_for("document.querySelector('.row')")
+    ends = "(one) => [one.getBoundingClientRect().left, one.getBoundingClientRect().right]"
+    for number in range(len(trees)):
+        chromium.run(f"document.querySelectorAll('.row')[{number}].click()")
+        left, right = chromium.run(f"({ends})(document.querySelector('.tree svg'))")
+        texts = chromium.run(f"[...document.querySelectorAll('.tree text')].map({ends})")
+        assert all(left <= start and end <= right for start, end in texts), number
+        assert left >= chromium.run(f"({ends})(document.querySelector('.tree'))[0]")
 
 
 @needs_browser

@@ -24,6 +24,7 @@ from phrasemt.scoring.significance import (
     ResampledRuns,
     compare_resampled,
     compare_systems,
+    decimals_of,
     holm,
     over_trainings,
     p_text,
@@ -464,6 +465,11 @@ def test_no_p_is_0_or_printed_as_0(tmp_path: Path) -> None:
     assert (found.two_sided, found.koehn2004, found.sacrebleu) == (2 / 231, 1 / 231, 1 / 231)
     assert holm([found.two_sided] * 8) == [pytest.approx(16 / 231)] * 8
     assert [p_text(p) for p in (2 / 1001, 0.0004, 0.0999, 0.5)] == ["0.002", "below 0.001", "0.10", "0.50"]
+
+
+def test_a_significant_difference_is_never_printed_as_0() -> None:
+    found = [decimals_of(difference, p, 2) for difference in (0.0021, 0.31, 0.0) for p in (0.0004, 0.3)]
+    assert found == [3, 2, 2, 2, 6, 2]
 
 
 @pytest.mark.parametrize(
