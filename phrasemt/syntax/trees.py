@@ -17,12 +17,17 @@ from pathlib import Path
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.files.lines import read_lines
 
-_TOP = ("", "ROOT", "TOP")
+# Labels of outermost brackets: of the Penn Treebank, Stanza and CoreNLP, the parsers of Charniak and BLLIP, and NeGra.
+ROOTS = frozenset(["", "ROOT", "TOP", "S1", "VROOT"])
 _EMPTY = "-NONE-"
 # Brackets, and runs of other characters. Only ASCII white space separates; Unicode spaces belong to words.
 _PIECES = re.compile(r"[()]|[^() \t\r]+")
-_FUNCTION = re.compile(r"(?<=.)[-=].*")
-_BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+_FUNCTION = re.compile(r"(?<=.)[-=#*].*")
+_BRACKETS = {
+    f"{mark}{name}{mark}": bracket
+    for mark in "-*"
+    for name, bracket in zip(("LRB", "RRB", "LSB", "RSB", "LCB", "RCB"), "()[]{}", strict=True)
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +108,12 @@ def words(tree: Tree) -> list[str]:
 def read_treebank(path: Path) -> Iterator[Tree]:
     """The trees of a file in Penn Treebank brackets. A tree may extend over several lines.
 
-    An outermost bracket with no label, ROOT or TOP is removed; above a single part of speech it becomes ROOT. Empty
-    elements (-NONE-) are removed, function tags are cut off (NP-SBJ=1 becomes NP), and escaped words (-LRB-, 1\\/2) are
-    unescaped.
+    Outermost brackets with a label of ROOTS, also several around each other, are removed; above several constituents or
+    a single part of speech they are one ROOT. Empty elements (-NONE-) are removed, function tags are cut off (NP-SBJ=1
+    becomes NP), and escaped words (-LRB-, *LRB*, 1\\/2) are unescaped.
 
-    Raises DataError, with the file and the first line of the tree, for a missing or an extra bracket, a bracket without
-    label, a word outside of a leaf, and a tree without words.
+    Raises DataError, with the file and the first line of the tree, for a missing or an extra bracket, a label of ROOTS
+    within a tree, a word outside of a leaf, and a tree without words.
     """
     first = 1  # first line of the current tree
     open_nodes: list[list[Tree | str]] = []
@@ -123,11 +128,12 @@ def read_treebank(path: Path) -> Iterator[Tree]:
                 elif piece != ")":
                     open_nodes[-1].append(piece)
                 else:
-                    node = _node(open_nodes.pop(), outermost=not open_nodes)
+                    content = open_nodes.pop()
+                    node = _node(content, open_nodes[-1] if open_nodes else ())
                     if open_nodes:
                         open_nodes[-1].append(node)
                     else:
-                        yield node
+                        yield _whole(node)
         except _BrokenTreeError as problem:
             raise _broken(path, first, f"{problem} in line {number}") from None
     if open_nodes:
@@ -141,33 +147,43 @@ class _BrokenTreeError(Exception):
 _NOTHING = Tree(_EMPTY)
 
 
-def _node(content: Sequence[Tree | str], *, outermost: bool) -> Tree:
-    """The tree of a bracket; _NOTHING if the bracket contains only empty elements."""
-    label = content[0] if content and isinstance(content[0], str) else ""
-    rest = content[1:] if label else content
+def _node(content: Sequence[Tree | str], around: Sequence[Tree | str]) -> Tree:
+    """The tree of a bracket; _NOTHING for empty elements alone. around: what precedes it in the bracket around it."""
+    written = content[0] if content and isinstance(content[0], str) else ""
+    label, rest = _plain(written), content[1:] if written else content
     children = tuple(child for child in rest if isinstance(child, Tree) and child is not _NOTHING)
     texts = [text for text in rest if isinstance(text, str)]
     if texts and (len(rest) > 1 or not label):
         raise _BrokenTreeError(f"{texts[-1]} not alone in its bracket")
     if texts:
         word = _BRACKETS.get(texts[0]) or texts[0].replace("\\/", "/").replace("\\*", "*")
-        node = _NOTHING if label == _EMPTY else Tree(_plain(label), word=word)
-    elif not rest:
+        return _NOTHING if label == _EMPTY else Tree(label, word=word)
+    if not rest:
         raise _BrokenTreeError("a bracket without words")
-    elif not children:
-        node = _NOTHING
-    elif label not in _TOP:
-        return Tree(_plain(label), children)
-    elif not outermost:
-        # A missing bracket in an earlier tree has the same effect: the next tree then seems to be a part of it.
+    if not children:
+        return _NOTHING
+    # A missing bracket in an earlier tree has the same effect: the next tree then seems to be a part of it.
+    if label in ROOTS and around and (isinstance(around[-1], Tree) or around[-1] not in ROOTS):
         raise _BrokenTreeError(f"a bracket {f'with label {label}' if label else 'without label'} within a tree")
-    elif len(children) > 1:
-        raise _BrokenTreeError("several trees in one outermost bracket")
-    else:
-        node = children[0]
-    if outermost and node is _NOTHING:
+    if any(map(_is_root, children)):
+        if label not in ROOTS or len(children) > 1:
+            raise _BrokenTreeError("a bracket after the end of a tree")
+        return children[0]
+    return Tree("ROOT" if label in ROOTS else label, children)
+
+
+def _is_root(tree: Tree) -> bool:
+    return tree.label == "ROOT" and tree.word is None
+
+
+def _whole(tree: Tree) -> Tree:
+    """The tree of an outermost bracket, below a ROOT only if it needs one."""
+    if tree is _NOTHING:
         raise _BrokenTreeError("a tree without words")
-    return Tree("ROOT", (node,)) if outermost and node.word is not None else node
+    if tree.word is not None:
+        return Tree("ROOT", (tree,))
+    (first, *others) = tree.children
+    return first if _is_root(tree) and not others and first.word is None else tree
 
 
 def _plain(label: str) -> str:
@@ -187,7 +203,6 @@ def _broken(path: Path, line: int, problem: str) -> DataError:
 
 PUNCTUATION = frozenset([",", ":", "``", "''", ".", "-NONE-"])
 _EQUAL = {"PRT": "ADVP"}
-_ROOTS = frozenset(["ROOT", "TOP", "S1", ""])
 
 Bracket = tuple[str, int, int]  # label, first token, token after the last; punctuation does not count
 
@@ -252,7 +267,7 @@ def brackets(tree: Tree, counts: Sequence[bool]) -> Counter[Bracket]:
         elif start is None:
             waiting.append((node, position))
             waiting += ((child, None) for child in reversed(node.children))
-        elif start < position and node.label not in _ROOTS:
+        elif start < position and node.label not in ROOTS:
             found[_EQUAL.get(node.label, node.label), start, position] += 1
     if leaf != len(counts):
         raise ValueError(f"the trees have {leaf} and {len(counts)} tokens")

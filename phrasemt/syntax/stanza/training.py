@@ -236,7 +236,10 @@ def read_trees(paths: list[Path], most: int | None = None) -> list[Tree]:
 
 
 def _shallow_trees(path: Path) -> Iterator[Tree]:
-    """The trees of a file. Raises DataError for a tree that is too deep for Stanza's recursion or transitions."""
+    """The trees of a file. Raises DataError for a tree that is too deep for Stanza's recursion or transitions.
+
+    Stanza's parsers give a ROOT one child, so a ROOT of several (a sentence and its full stop) becomes an X below it.
+    """
     for tree in read_treebank(path):
         depth, longest_chain, level = 0, 0, [(tree, 0)]
         while level:
@@ -256,7 +259,7 @@ def _shallow_trees(path: Path) -> Iterator[Tree]:
                     found=f"{found} in the tree that begins {' '.join(words(tree)[:8])!r}",
                     next_step="repair or remove the tree",
                 )
-        yield tree
+        yield replace(tree, label="X") if len(tree.children) > 1 and tree.label == "ROOT" else tree
 
 
 def read_chunked(paths: list[Path], most: int | None = None) -> list[ChunkedSentence]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from phrasemt.errors import DamagedFileError, DataError
@@ -141,18 +141,46 @@ def test_unicode_spaces_and_emoji_in_words(read):
     assert words(tree) == ["a\u00a0b", "\u3000", "🙂", "\u2028", "\x85"]
 
 
-def test_like_stanzas_reader(tmp_path):
+@st.composite
+def bracketed(draw, depth: int = 3) -> str:
+    """A node in brackets, with function tags, empty elements, escaped brackets and spaces of all kinds."""
+    space = draw(st.sampled_from(["", " ", "\n  "]))
+    if not depth or draw(st.integers(0, 2)) == 0:
+        leaf = draw(st.sampled_from(["NN a", "-NONE- *T*-1", "-LRB- -LRB-", "$*LRB* *RRB*", "# #", "-NONE- *", ", ,"]))
+        return f"({leaf}{space})"
+    label = draw(st.sampled_from(["NP", "NP-SBJ-1", "NP=2", "NP#3", "ADVP|PRT", "VP"]))
+    return f"({label} " + space.join(draw(st.lists(bracketed(depth - 1), min_size=1, max_size=3))) + ")"
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    nodes=st.lists(bracketed(), min_size=1, max_size=3),
+    brackets=st.sampled_from(
+        ["{}", "( {} )", "(ROOT {})", "(TOP {})", "(TOP (ROOT {}))", "(( {} ))", "(S1\n{})", "( (VROOT {}))"]
+    ),
+)
+def test_like_stanzas_reader(tmp_path_factory, nodes, brackets):
     reader = pytest.importorskip("stanza.models.constituency.tree_reader")
-    # Stanza keeps 1\\/2 escaped, and has no label -LCB-.
-    text = PENN.partition("(NP (NN dog")[0].replace("\\/", "/").replace(" (-LCB- -LCB-)", "")
-    (tmp_path / "trees").write_text(text, encoding="utf-8")
-    for ours, theirs in zip(
-        read_treebank(tmp_path / "trees"), reader.read_treebank(str(tmp_path / "trees")), strict=True
-    ):
-        leaf_words = theirs.leaf_labels()
-        assert words(ours) == leaf_words
-        numbered = theirs.replace_words([str(number) for number in range(len(leaf_words))])
-        assert tree_text(Tree("ROOT", (ours,))) == str(numbered)
+    text = brackets.format("\n".join(nodes))
+
+    def ours(theirs) -> Tree:
+        if theirs.is_preterminal():
+            return Tree(theirs.label, word=theirs.children[0].label.replace("*RRB*", ")"))
+        return Tree(theirs.label, tuple(map(ours, theirs.children)))
+
+    expected = []
+    # broken_ok: else Stanza refuses a second bracket without label.
+    for theirs in reader.read_trees(text, broken_ok=True, use_tqdm=False):
+        pruned = theirs.prune_none()
+        assume(pruned is not None)
+        tree = ours(pruned.simplify_labels())
+        while tree.label in (None, "ROOT", "TOP", "S1", "VROOT") and len(tree.children) == 1:
+            (tree,) = tree.children
+        rooted = tree.word is not None or tree.label in (None, "ROOT", "TOP", "S1", "VROOT")
+        expected.append(Tree("ROOT", tree.children or (tree,)) if rooted else tree)
+    path = tmp_path_factory.mktemp("treebank") / "trees"
+    path.write_text(text, encoding="utf-8")
+    assert list(read_treebank(path)) == expected
 
 
 @pytest.mark.parametrize(
@@ -163,7 +191,8 @@ def test_like_stanzas_reader(tmp_path):
         ("(NP (NN a))\n(NP\n  (NN a)))\n(NP (NN a))\n", 2, "a bracket too many in line 3"),
         ("( (NP (NN a)))\n( (NP\n (NN a))\n( (NP (NN a)))\n", 2, "a bracket without label within a tree in line 4"),
         ("(ROOT (NP (NN a)))\n(ROOT (NP (NN a))\n(ROOT (NP (NN a)))\n", 2, "a bracket with label ROOT within a tree"),
-        ("( (NP (NN a)) (NP (NN b)))\n", 1, "several trees in one outermost bracket in line 1"),
+        ("( ( (NP (NN a))) (NP (NN b)))\n", 1, "a bracket after the end of a tree in line 1"),
+        ("( (S (ROOT (NP (NN a)))))\n", 1, "a bracket with label ROOT within a tree in line 1"),
         ("(NP (NN a b))\n", 1, "b not alone in its bracket"),
         ("(NP the (NN a))\n", 1, "the not alone in its bracket"),
         ("(NP (NN a) dog)\n", 1, "dog not alone in its bracket"),
