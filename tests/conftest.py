@@ -99,6 +99,14 @@ def tiny_annotators(made_once: MadeOnce) -> TinyAnnotators:
 
 
 @pytest.fixture(scope="session")
+def golden(made_once: MadeOnce) -> Path:
+    """The folder of a finished study, which nobody may change (tests/helpers/golden.py)."""
+    from golden import make_golden
+
+    return made_once("golden", make_golden)
+
+
+@pytest.fixture(scope="session")
 def warm() -> Iterator[WarmPython]:
     """For a workplace whose commands find all libraries imported."""
     from warm_python import warm_python

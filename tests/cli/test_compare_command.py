@@ -6,18 +6,18 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import invented_study
 import pytest
 import yaml
+from golden import GoldenStudy
 
 from phrasemt.artefacts.scores import Comparison
 from phrasemt.workflow.paths import Paths
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("compare")
-    study = invented_study.build(folder, seeds=(1, 2), systems=("base", "max", "mean"), datasets=("demo",)).study
+    study = GoldenStudy.part(golden, folder, datasets=("demo",)).study
     content = study.model_dump(mode="json", exclude_none=True)
     for name, changes in {"study.yaml": {}, "other.yaml": {"title": "Another"}}.items():
         (folder / name).write_text(yaml.safe_dump({**content, **changes}))
@@ -43,7 +43,7 @@ def test_systems_differ_as_in_the_table_of_the_study(compare: Callable[..., str]
     assert re.search(r"^model\.family +transformer +phrase_representation +phrase_representation$", out, re.MULTILINE)
     assert "training." not in out
     for system in ("max", "mean"):
-        path = Path(str(Paths("invented", dataset="demo", source="en", target="de").comparison.at(system=system)))
+        path = Path(str(Paths("golden", dataset="demo", source="en", target="de").comparison.at(system=system)))
         for test_set in Comparison.read(path).test_sets.values():
             for metric, one in test_set.metrics.items():
                 shown = one.over_seeds or one

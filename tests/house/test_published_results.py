@@ -1,19 +1,20 @@
 """The files of docs/results/ agree with themselves, and tables and figures of the documents say what they say.
 
-`make check` runs all of them, `make test` only the quick ones.
+`make check` runs them.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from pathlib import Path
 
-import invented_study
 import numpy as np
 import pytest
 import runs
 import tables
+from golden import GoldenStudy, study_of
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from phrasemt.artefacts.scores import columns_of
@@ -21,9 +22,9 @@ from phrasemt.artefacts.scores import columns_of
 FILES = sorted(path for path in runs.FOLDER.iterdir() if path.is_file())
 STUDIES = [path.name.removesuffix(".json.xz") for path in FILES if path.name.endswith(".json.xz")]
 PRINTED = {path: path.read_text() for path in tables.DOCUMENTS}
+pytestmark = pytest.mark.slow
 
 
-@pytest.mark.slow
 def test_tables_say_what_the_files_say() -> None:
     """One test, because the documents share comparisons."""
     for document, text in PRINTED.items():
@@ -52,13 +53,11 @@ def test_a_table_is_computed_or_named_as_one_without_a_file(document: Path) -> N
     assert not [heading for heading, before in measured.items() if not re.fullmatch(marker, before)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("figure", ["gains", *tables.FIGURES])
 def test_figures_are_drawn_from_the_files(figure: str) -> None:
     assert (runs.FOLDER / f"{figure}.svg").read_text() == tables.draw(figure), "Next: make tables"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("study", STUDIES)
 def test_scores_are_those_of_sacrebleu(study: str) -> None:
     for part in _translated(study):
@@ -75,7 +74,6 @@ def test_scores_are_those_of_sacrebleu(study: str) -> None:
             assert metric._aggregate_and_compute([sums.tolist()]).score == pytest.approx(score.score, abs=1e-9)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("study", STUDIES)
 def test_statistics_are_those_of_the_translations(study: str) -> None:
     """References are not published. The first statistic of chrF is the number of characters of the translation."""
@@ -93,25 +91,26 @@ def test_the_files_are_few_and_small() -> None:
     assert sum(path.stat().st_size for path in FILES) < 6e6
 
 
-def test_a_finished_study_is_added(tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_finished_study_is_added(golden, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(golden)
     monkeypatch.setattr(runs, "FOLDER", tmp_path)
-    invented = invented_study.build(tmp_path, seeds=(1, 2), systems=("base", "max", "bi", "lm"), datasets=("demo",))
-    runs.add(invented.results)
-    runs.add(invented.results)
-    found = {(run.dataset, run.system, run.seed): run for run in runs.read_runs("invented")}
-    assert found.keys() == {("demo", system, seed) for system in ("base", "max", "bi", "lm") for seed in (1, 2)}
-    for (dataset, system, seed), run in found.items():
-        record = json.loads(invented.record_path(dataset, system, seed).read_text())
+    study = GoldenStudy(study_of("base", "max", "bi", "lm", datasets=("demo",)))
+    for _ in range(2):
+        runs.add(study.results)
+    found = {(run.dataset, run.system, run.seed): run for run in runs.read_runs("golden")}
+    for system, seed in itertools.product(study.study.systems, study.study.seeds):
+        run = found["demo", system, seed]
+        record = json.loads(study.path("training_record", system=system, seed=seed).read_text())
         assert run.record["parameters"] == record["parameters"]
         assert run.evaluations["dev_perplexity"] == [one["dev_perplexity"] for one in record["evaluations"]]
         assert run.average["dev_perplexity"]
-    scores = json.loads(invented.score_path("demo", "max", 2).read_text())["test_sets"]["test"]
+    scores = json.loads(study.path("system_scores", system="max", seed=2).read_text())["test_sets"]["test"]
     part = found["demo", "max", 2].test_sets["test"]
     assert part.scores.statistics == scores["statistics"]
     assert part.scores.metrics["ter"].score == pytest.approx(scores["metrics"]["ter"]["score"])
-    text = invented.translation_path("demo", "test", "max", 2).with_suffix(".txt").read_text()
+    text = study.path("translated_text", system="max", seed=2, split="test").read_text()
     assert part.translations == text.split("\n")[:-1]
-    assert part.contrasts == json.loads(invented.contrasts_path("demo", "max", 2).read_text())["kinds"]
+    contrasts = study.path("contrast_accuracy", system="max", seed=2, split="test")
+    assert part.contrasts == json.loads(contrasts.read_text())["kinds"]
     assert found["demo", "bi", 1].test_sets["test"].chunks["boundary_acc"]
     assert found["demo", "lm", 1].test_sets["test"].perplexity["nll"]

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-import invented_study
 import pytest
-from invented_study import InventedStudy, rewrite
+from golden import GoldenStudy, rewrite
 
 from phrasemt.artefacts.table import Block, Table
 from phrasemt.errors import DataError, PhrasemtError
 from phrasemt.scoring.statistics import wilson_interval
 
-
-def built(folder: Path, *systems: str, seeds: tuple[int, ...] = (1, 2)) -> InventedStudy:
-    return invented_study.build(folder, seeds=seeds, systems=systems, datasets=("demo",))
+Built = Callable[..., GoldenStudy]
 
 
-def table_and_page(study: InventedStudy) -> tuple[Table, str]:
+@pytest.fixture
+def built(golden: Path, here: Path) -> Built:
+    """Some of the systems of the golden study, on one data set, in the current folder."""
+    return functools.partial(GoldenStudy.part, golden, here, datasets=("demo",))
+
+
+def table_and_page(study: GoldenStudy) -> tuple[Table, str]:
     study.make_table()
     study.write_report()
     return Table.read(study.results / "table.json"), (study.results / "report.html").read_text()
 
 
-def test_language_models_have_their_own_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    study = built(tmp_path, "lm", "base", "lm2")
-    monkeypatch.chdir(tmp_path)
+def test_language_models_have_their_own_block(built: Built) -> None:
+    study = built("lm", "base", "lm2")
     assert study.study.baseline == "base"
     table, page = table_and_page(study)
     assert [block.kind for block in table.blocks] == ["scores", "perplexity", "contrasts", "averages"]
@@ -46,9 +50,8 @@ def test_language_models_have_their_own_block(tmp_path: Path, monkeypatch: pytes
     assert "dev BLEU" in page
 
 
-def test_every_score_has_a_tested_difference_for_the_scorecard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    study = built(tmp_path, "base", "max")
-    monkeypatch.chdir(tmp_path)
+def test_every_score_has_a_tested_difference_for_the_scorecard(built: Built) -> None:
+    study = built("base", "max")
     study.make_table()
     block = Table.read(study.results / "table.json").blocks[0]
     base, system = (row.cells for row in block.rows)
@@ -61,11 +64,8 @@ def test_every_score_has_a_tested_difference_for_the_scorecard(tmp_path: Path, m
     assert shown == ["bleu_tok_difference", "bleu_detok_difference"]
 
 
-def test_a_system_with_fewer_seeds_has_means_of_its_own_trainings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    study = built(tmp_path, "base", "once", "max")
-    monkeypatch.chdir(tmp_path)
+def test_a_system_with_fewer_seeds_has_means_of_its_own_trainings(built: Built) -> None:
+    study = built("base", "once", "max")
     table, page = table_and_page(study)
     assert [block.kind for block in table.blocks] == ["scores", "contrasts", "averages"]
     for block in table.blocks:
@@ -83,11 +83,11 @@ def test_a_system_with_fewer_seeds_has_means_of_its_own_trainings(
     assert "stands for those with one, too." in page
 
 
-def test_a_study_of_language_models_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    study = built(tmp_path, "lm", "lm2", seeds=(1,))
-    monkeypatch.chdir(tmp_path)
+def test_a_study_of_language_models_alone(built: Built) -> None:
+    study = built("lm", "lm2", seeds=(1,))
     table, page = table_and_page(study)
-    assert study.table_inputs["scores"] == study.table_inputs["comparisons"] == study.table_inputs["contrasts"] == []
+    inputs = study.inputs("make_table")
+    assert inputs["system_scores"] == inputs["comparison"] == inputs["contrast_accuracy"] == []
     assert [block.kind for block in table.blocks] == ["perplexity", "averages"]
     assert [column.key for column in table.blocks[1].columns] == ["dev_perplexity", "last_perplexity", "updates"]
     assert table.baseline == "lm"
@@ -95,11 +95,8 @@ def test_a_study_of_language_models_alone(tmp_path: Path, monkeypatch: pytest.Mo
     assert page.count("<svg") == page.count('role="img"') == 3  # loss, perplexity, lengths of phrases
 
 
-def test_the_block_of_chunk_decisions_has_a_row_for_the_majority(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    study = built(tmp_path, "base", "bi")
-    monkeypatch.chdir(tmp_path)
+def test_the_block_of_chunk_decisions_has_a_row_for_the_majority(built: Built) -> None:
+    study = built("base", "bi")
     table, page = table_and_page(study)
     assert [block.kind for block in table.blocks] == ["scores", "chunks", "contrasts", "averages"]
     block = table.blocks[1]
@@ -117,14 +114,13 @@ def test_the_block_of_chunk_decisions_has_a_row_for_the_majority(
     assert 'id="from-chunks-demo-test-"' in page
 
 
-def test_perplexities_of_other_sentences_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    study = built(tmp_path, "lm", "lm2")
-    monkeypatch.chdir(tmp_path)
-    path = study.perplexity_path("demo", "lm2", 1)
+def test_perplexities_of_other_sentences_are_refused(built: Built) -> None:
+    study = built("lm", "lm2")
+    path = study.path("perplexity_scores", system="lm2", seed=1)
     rewrite(path, path.read_text().replace('"words": 600', '"words": 599'))
     with pytest.raises(PhrasemtError) as error:
         study.make_table()
-    first = study.perplexity_path("demo", "lm", 1)
+    first = study.path("perplexity_scores", system="lm", seed=1)
     assert str(error.value).startswith(f"{path}: test cannot be compared with {first}")
 
 
@@ -145,9 +141,8 @@ def test_intervals_of_accuracies_end_where_the_normal_test_begins_to_refuse(righ
         assert abs(share - end) == pytest.approx(1.959964 * math.sqrt(end * (1 - end) / pairs), abs=1e-6)
 
 
-def test_systems_of_two_papers_have_two_baselines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    study = built(tmp_path, "base", "max", "mean")
-    monkeypatch.chdir(tmp_path)
+def test_systems_of_two_papers_have_two_baselines(built: Built) -> None:
+    study = built("base", "max", "mean")
     rows = {"base": "xu2020/table-2/base", "max": "nguyen2020/table-1/base", "mean": "nguyen2020/table-1/phrasal-2"}
     raw = study.study.model_dump(exclude_unset=True)
     for name, row in rows.items():
@@ -166,18 +161,17 @@ def test_systems_of_two_papers_have_two_baselines(tmp_path: Path, monkeypatch: p
     assert "Differences to the baselines" in page
 
 
-def test_a_metric_of_the_user_is_a_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_metric_of_the_user_is_a_column(built: Built) -> None:
     """The invented metric is the number of characters of a translation, so its mean is known from the file."""
-    monkeypatch.chdir(tmp_path)
-    study = built(tmp_path, "base", "max")
+    study = built("base", "max")
     program = "import sys; [print(len(line) - 1) for line in open(sys.argv[1], encoding='utf-8', newline='')]"
     command = f'{sys.executable} -c "{program}" {{hypotheses}}'
     raw = study.study.model_dump(exclude_unset=True) | {"metrics": {"length": {"command": command, "better": "lower"}}}
     study.study = type(study.study).model_validate(raw)
     paths: dict[str, list[Path]] = {"base": [], "max": []}
     for system, seed in study.translated:
-        text = study.translation_path("demo", "test", system, seed).with_suffix(".txt")
-        paths[system].append(study.folder("demo") / "metrics" / "length" / system / f"{seed}.json")
+        text = study.path("translated_text", system=system, seed=seed, split="test")
+        paths[system].append(study.path("metric_scores", metric="length", system=system, seed=seed))
         study.run(
             "score_metric",
             {"dataset": "demo", "system": system, "seed": str(seed), "metric": "length"},
@@ -188,12 +182,12 @@ def test_a_metric_of_the_user_is_a_column(tmp_path: Path, monkeypatch: pytest.Mo
             scores=paths[system][-1],
         )
     study.compare("demo", "max", baseline_metrics=paths["base"], system_metrics=paths["max"])
-    study.make_table(metrics=[*paths["base"], *paths["max"]])
+    study.make_table(metric_scores=[*paths["base"], *paths["max"]])
     study.write_report()
     table = Table.read(study.results / "table.json")
     block = table.blocks[0]
     assert [column.heading for column in block.columns[-2:]] == ["length", "Δ"]
-    texts = [study.translation_path("demo", "test", "max", seed).with_suffix(".txt") for seed in study.study.seeds]
+    texts = [study.path("translated_text", system="max", seed=seed, split="test") for seed in study.study.seeds]
     lengths = [len(line) for text in texts for line in text.read_text().split("\n")[:-1]]
     assert block.rows[1].cells["metric_length"].value == pytest.approx(sum(lengths) / len(lengths))
     assert any("lower is better" in signature and "length|mean:lower|" in signature for signature in table.signatures)
@@ -209,4 +203,4 @@ def test_a_metric_of_the_user_is_a_column(tmp_path: Path, monkeypatch: pytest.Mo
     )
     assert "metric_length" in (study.results / "table.csv").read_text()
     with pytest.raises(DataError, match="no score of a metric for length demo test max 2"):
-        study.make_table(metrics=[*paths["base"], *paths["max"][:-1]])
+        study.make_table(metric_scores=[*paths["base"], *paths["max"][:-1]])

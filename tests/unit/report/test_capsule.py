@@ -10,9 +10,8 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-import invented_study
 import pytest
-from invented_study import study_of
+from golden import GoldenStudy, study_of
 
 from phrasemt.cli import main
 from phrasemt.errors import DamagedFileError, PhrasemtError
@@ -23,19 +22,19 @@ from phrasemt.study.schema import Study
 
 Members = dict[str, bytes]
 
-SCORES = "results/invented/demo.en-de/scores/max/1.json"
-LEFT_OUT = "results/invented/captions.de-en/scores/max/1.json"  # the registry does not allow copies of its references
-TRANSLATION = "results/invented/demo.en-de/translations/max/1/test.tok"
-COMPARISON = "results/invented/demo.en-de/comparisons/max.json"
-TABLE = "results/invented/table.json"
-HYPOTHESIS = "results/invented/captions.de-en/translations/max/1/coco.tok"
+SCORES = "results/golden/demo.en-de/scores/max/1.json"
+LEFT_OUT = "results/golden/captions.de-en/scores/max/1.json"  # the registry does not allow copies of its references
+TRANSLATION = "results/golden/demo.en-de/translations/max/1/test.tok"
+COMPARISON = "results/golden/demo.en-de/comparisons/max.json"
+TABLE = "results/golden/table.json"
+HYPOTHESIS = "results/golden/captions.de-en/translations/max/1/coco.tok"
 
 
 @pytest.fixture(scope="module")
-def whole(finished, tmp_path_factory):
+def whole(golden, tmp_path_factory):
     """The members of a capsule."""
     folder = tmp_path_factory.mktemp("capsule")
-    with contextlib.chdir(finished):
+    with contextlib.chdir(golden):
         for name in ("capsule.zip", "again.zip"):
             write_capsule(study_of(), folder / name, all_references=False)
     assert (folder / "capsule.zip").read_bytes() == (folder / "again.zip").read_bytes()
@@ -87,19 +86,19 @@ def test_every_number_is_computed_again_and_agrees(whole, capsule, monkeypatch, 
     said = capsys.readouterr().out
     for name in (SCORES, COMPARISON, TABLE):
         assert re.search(rf"^{re.escape(name)}: [1-9]\d* values computed again, all agree$", said, re.MULTILINE), name
-    assert "results/invented/table.md: written again, the same text\n" in said
+    assert "results/golden/table.md: written again, the same text\n" in said
     assert re.search(rf"^{LEFT_OUT}: \d\d+ scores computed again from the statistics", said, re.MULTILINE)
-    assert "may be copied: results/invented/captions.de-en/corpus/coco.en, " in said
+    assert "may be copied: results/golden/captions.de-en/corpus/coco.en, " in said
     assert f"{path}: all " in said
 
 
 def test_a_capsule_holds_references_only_where_they_may_be_copied(whole):
     texts = [name for name in whole if "/corpus/" in name or "/tokens/" in name]
     assert {name.split("/")[2] for name in texts} == {"demo.en-de"}
-    assert whole["results/invented/demo.en-de/corpus/test.de"]
+    assert whole["results/golden/demo.en-de/corpus/test.de"]
     listed = dict(line.split("\t") for line in whole["digests.tsv"].decode().splitlines())
     assert listed[SCORES] == digest_bytes(whole[SCORES])
-    assert "results/invented/captions.de-en/models/base/2/averaged.json" in listed
+    assert "results/golden/captions.de-en/models/base/2/averaged.json" in listed
 
 
 # An edit with checksums that fit again, so that only the computation can find it.
@@ -111,9 +110,9 @@ def test_a_capsule_holds_references_only_where_they_may_be_copied(whole):
         (TRANSLATION, rb"^\S+", b"Haus Haus", SCORES),
         (COMPARISON, rb'("koehn2004": )[\d.]+', rb"\g<1>0.77", COMPARISON),
         (TABLE, rb'("value": )[\d.]+', rb"\g<1>99.5", TABLE),
-        ("results/invented/table.md", rb"\d\d\.\d\d", b"99.99", "results/invented/table.md"),
-        ("results/invented/table.tex", rb"\d\d\.\d\d", b"99.99", "results/invented/table.tex"),
-        ("results/invented/table.csv", rb"\d\d\.\d\d", b"99.99", "results/invented/table.csv"),
+        ("results/golden/table.md", rb"\d\d\.\d\d", b"99.99", "results/golden/table.md"),
+        ("results/golden/table.tex", rb"\d\d\.\d\d", b"99.99", "results/golden/table.tex"),
+        ("results/golden/table.csv", rb"\d\d\.\d\d", b"99.99", "results/golden/table.csv"),
     ],
 )
 def test_an_edited_number_is_found_although_its_checksums_fit(whole, capsule, name, pattern, replacement, found_in):
@@ -124,7 +123,7 @@ def test_an_edited_number_is_found_although_its_checksums_fit(whole, capsule, na
 
 
 SIDECAR, TABLE_SIDECAR = f"{SCORES}.meta.json", f"{TABLE}.meta.json"
-TABLES = [f"results/invented/table.{ending}" for ending in ("json", "md", "tex", "csv")]
+TABLES = [f"results/golden/table.{ending}" for ending in ("json", "md", "tex", "csv")]
 BLEU = (rb'("score":)\d+', rb"\g<1>99")
 VALUE = (rb'("value": )[\d.]+', rb"\g<1>99.5")
 
@@ -302,14 +301,14 @@ def test_damaged_capsules_are_refused(whole, capsule, tmp_path):
         pass
 
 
-def test_a_study_without_a_table_or_with_an_altered_file_is_not_packed(tmp_path, monkeypatch):
+def test_a_study_without_a_table_or_with_an_altered_file_is_not_packed(golden, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    invented = invented_study.build(tmp_path, seeds=(1,), systems=("base", "max"), datasets=("demo",))
+    part = GoldenStudy.part(golden, tmp_path)
     with pytest.raises(PhrasemtError, match="there are no results yet"):
-        write_capsule(invented.study, Path("capsule.zip"), all_references=False)
-    invented.make_table()
+        write_capsule(part.study, Path("capsule.zip"), all_references=False)
+    part.make_table()
     scores = Path(SCORES)
     scores.write_text(json.dumps(json.loads(scores.read_text())))
     with pytest.raises(DamagedFileError, match="not the file that score_system wrote"):
-        write_capsule(invented.study, Path("capsule.zip"), all_references=False)
+        write_capsule(part.study, Path("capsule.zip"), all_references=False)
     assert not Path("capsule.zip").exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from invented_study import InventedStudy
+from golden import GoldenStudy
 
 from phrasemt.artefacts.training import Metrics
 from phrasemt.report.sections.this_run import SystemCost, beside_papers, costs, relative_costs
@@ -104,12 +104,12 @@ def test_without_a_baseline_there_are_no_ratios() -> None:
     assert relative_costs(TITLES, {"pr": "base"}, [_cost("pr", 1, 1.0, 1.0)]) == []
 
 
-def test_three_times_the_updates_take_three_times_as_long(study: InventedStudy) -> None:
+def test_three_times_the_updates_take_three_times_as_long(study: GoldenStudy) -> None:
     """Transformer Big: each token costs as much here, and a training as printed three times as much."""
     dataset, seed = next(iter(study.study.datasets)), 1
     found = []
     for system, times in (("base", 1), ("max", 3)):
-        path = study.record_path(dataset, system, seed)
+        path = study.path("training_record", dataset, system=system, seed=seed)
         training = read_training(path)
         metrics = path.parent / training.record.metrics
         reports = Metrics.read(metrics)

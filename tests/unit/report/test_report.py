@@ -12,10 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import invented_files
-import invented_study
 import pytest
-from invented_study import InventedStudy
+from golden import METRICS, GoldenStudy, rewrite
 
 from phrasemt.artefacts.card import Card
 from phrasemt.artefacts.table import Scorecard, ScorecardEntry, Table
@@ -67,11 +65,11 @@ class Page(html.parser.HTMLParser):
             self.cells[-1] += data
 
 
-def source_of(study: InventedStudy) -> str:
+def source_of(study: GoldenStudy) -> str:
     return (study.results / "report.html").read_text()
 
 
-def test_the_page_shows_every_number_of_the_table(study: InventedStudy) -> None:
+def test_the_page_shows_every_number_of_the_table(study: GoldenStudy) -> None:
     cells = [cell.strip() for cell in Page(source_of(study)).cells]
     table = Table.read(study.results / "table.json")
     for block in table.blocks:
@@ -84,7 +82,7 @@ def test_the_page_shows_every_number_of_the_table(study: InventedStudy) -> None:
     assert "<b>" not in source_of(study)
 
 
-def test_the_page_needs_no_other_file_and_no_network(study: InventedStudy) -> None:
+def test_the_page_needs_no_other_file_and_no_network(study: GoldenStudy) -> None:
     source = source_of(study)
     page = Page(source)
     assert not {"link", "iframe", "object", "img"} & {tag for tag, _ in page.elements}
@@ -98,7 +96,7 @@ def test_the_page_needs_no_other_file_and_no_network(study: InventedStudy) -> No
     assert "default-src 'none'" in source
 
 
-def test_every_link_has_its_id(study: InventedStudy) -> None:
+def test_every_link_has_its_id(study: GoldenStudy) -> None:
     page = Page(source_of(study))
     assert len(page.ids) == len(set(page.ids))
     links = [attributes["href"] for _, attributes in page.elements if attributes.get("href")]
@@ -109,7 +107,7 @@ def test_every_link_has_its_id(study: InventedStudy) -> None:
     assert set(labels) <= set(page.ids)
 
 
-def test_figures_have_descriptions_in_words(study: InventedStudy) -> None:
+def test_figures_have_descriptions_in_words(study: GoldenStudy) -> None:
     figures = [attributes for tag, attributes in Page(source_of(study)).elements if tag == "svg"]
     # Contrasts; BLEU by length of three test sets; loss, dev BLEU and perplexity of two data sets; lengths of
     # phrases.
@@ -121,7 +119,7 @@ def test_figures_have_descriptions_in_words(study: InventedStudy) -> None:
     assert re.search(r"\+ phrases \(max\) & <b>: 92\.8 \([\d.]+ to [\d.]+\) at 1-2, 89\.2 ", spoken)
 
 
-def test_the_page_has_styles_for_light_dark_phone_and_print(study: InventedStudy) -> None:
+def test_the_page_has_styles_for_light_dark_phone_and_print(study: GoldenStudy) -> None:
     source = source_of(study)
     assert "prefers-color-scheme: dark" in source
     assert "@media print" in source
@@ -133,7 +131,7 @@ def test_the_page_has_styles_for_light_dark_phone_and_print(study: InventedStudy
     assert '<html lang="en">' in source
 
 
-def test_the_page_shows_parsers_phrases_and_chunks(study: InventedStudy) -> None:
+def test_the_page_shows_parsers_phrases_and_chunks(study: GoldenStudy) -> None:
     page = Page(source_of(study))
     card = Card.read(study.results / "annotators" / "english" / "annotator.json")
     for shown in ("f1 97.3", card.fingerprint[:12], "3.20", "43.3 %", "88.0 %"):
@@ -141,7 +139,7 @@ def test_the_page_shows_parsers_phrases_and_chunks(study: InventedStudy) -> None
     assert "demo: lengths of phrases" in "".join(page.text)
 
 
-def test_the_page_shows_trainings_settings_cleaning_and_origins(study: InventedStudy) -> None:
+def test_the_page_shows_trainings_settings_cleaning_and_origins(study: GoldenStudy) -> None:
     page = Page(source_of(study))
     text = " ".join("".join(page.text).split())
     cells = [" ".join(cell.split()) for cell in page.cells]
@@ -172,7 +170,7 @@ def test_the_page_shows_trainings_settings_cleaning_and_origins(study: InventedS
     assert all(note in text for note in table.notes)
 
 
-def test_findings_come_first_then_the_sentences_and_the_scorecard_behind_the_results(study: InventedStudy) -> None:
+def test_findings_come_first_then_the_sentences_and_the_scorecard_behind_the_results(study: GoldenStudy) -> None:
     assert 'id="scorecard"' not in source_of(study)
     path = study.results / "table.json"
     table = Table.read(path)
@@ -197,7 +195,7 @@ def test_findings_come_first_then_the_sentences_and_the_scorecard_behind_the_res
     card = Scorecard(entries=entries, footnotes=[note], note="How to read it.")
     table = table.model_copy(update={"scorecard": card})
     table.write(study.results / "with-scorecard")
-    invented_study.rewrite(path, (study.results / "with-scorecard").read_text())
+    rewrite(path, (study.results / "with-scorecard").read_text())
     study.write_report()
     source = source_of(study)
     sections = re.findall(r'<section id="(\w+)">', source)
@@ -211,7 +209,7 @@ def test_findings_come_first_then_the_sentences_and_the_scorecard_behind_the_res
     assert f"<li>{note}</li>" in source
 
 
-def test_the_first_finding_says_that_no_system_has_learned(study: InventedStudy) -> None:
+def test_the_first_finding_says_that_no_system_has_learned(study: GoldenStudy) -> None:
     table = Table.read(study.results / "table.json")
     for row in table.blocks[0].rows:
         row.cells["bleu_tok"] = row.cells["bleu_tok"].model_copy(update={"value": 0.004, "text": "0.00"})
@@ -222,13 +220,13 @@ def test_the_first_finding_says_that_no_system_has_learned(study: InventedStudy)
     assert "has the best BLEU tok of 3 systems" in second
 
 
-def test_equal_inputs_give_equal_bytes_in_another_process(study: InventedStudy) -> None:
+def test_equal_inputs_give_equal_bytes_in_another_process(study: GoldenStudy) -> None:
     """Hash seeds and dates differ between processes; the page must not."""
     before = source_of(study)
     (study.results / "report.html").unlink()
     command = [
         *(sys.executable, "-m", "phrasemt", "write_report", "--table", study.results / "table.json"),
-        *("--files", *dict.fromkeys(path for paths in study.report_inputs.values() for path in paths)),
+        *("--files", *(path for paths in study.inputs("write_report").values() for path in paths)),
         *(
             "--report",
             study.results / "report.html",
@@ -242,15 +240,15 @@ def test_equal_inputs_give_equal_bytes_in_another_process(study: InventedStudy) 
     assert not re.search(r"20\d\d-\d\d-\d\d", before)
 
 
-def test_the_page_names_trainings_without_a_curve(study: InventedStudy) -> None:
+def test_the_page_names_trainings_without_a_curve(study: GoldenStudy) -> None:
     """Training states are large, and users may delete them."""
-    (study.record_path("demo", "max", 2).parent / invented_files.METRICS).unlink()
+    (study.path("training_record", system="max", seed=2).parent / METRICS).unlink()
     study.write_report()
     text = " ".join("".join(Page(source_of(study)).text).split())
     assert "No loss curve of + phrases (max) & <b>, demo, seed 2: its training state was deleted." in text
 
 
-def test_the_page_shows_the_measurements_of_the_last_evaluation(study: InventedStudy) -> None:
+def test_the_page_shows_the_measurements_of_the_last_evaluation(study: GoldenStudy) -> None:
     study.write_report()
     text = " ".join(" ".join(Page(source_of(study)).text).split())
     for seed in study.study.seeds:
@@ -260,12 +258,12 @@ def test_the_page_shows_the_measurements_of_the_last_evaluation(study: InventedS
     assert "Transformer, demo, seed 1 dev_perplexity" not in text, "a system without further measurements"
 
 
-def test_the_page_names_systems_with_dead_networks(study: InventedStudy) -> None:
+def test_the_page_names_systems_with_dead_networks(study: GoldenStudy) -> None:
     for seed, dead in ((1, 0.0), (2, 3.0)):
-        path = study.record_path("demo", "max", seed)
+        path = study.path("training_record", system="max", seed=seed)
         record = json.loads(path.read_text())
         record["evaluations"][-1]["measurements"]["dev_dead_networks"] = dead
-        invented_study.rewrite(path, json.dumps(record))
+        rewrite(path, json.dumps(record))
     study.write_report()
     text = " ".join(" ".join(Page(source_of(study)).text).split())
     assert re.findall(r"Dead networks in (.*?) \(below\)", text) == ["+ phrases (max) & <b>, demo, seed 2: 3"]
@@ -282,7 +280,7 @@ def test_a_changed_template_is_changed_code(monkeypatch: pytest.MonkeyPatch, par
     assert code_digest.__wrapped__("phrasemt.report.tables") == code_digest("phrasemt.report.tables")
 
 
-def fails(study: InventedStudy, **inputs: list[Path]) -> str:
+def fails(study: GoldenStudy, **inputs: list[Path]) -> str:
     report = study.results / "report.html"
     report.unlink()
     with pytest.raises(PhrasemtError) as error:
@@ -291,25 +289,25 @@ def fails(study: InventedStudy, **inputs: list[Path]) -> str:
     return str(error.value)
 
 
-def test_the_error_names_a_missing_training(study: InventedStudy) -> None:
-    found = fails(study, records=study.report_inputs["records"][:-1])
+def test_the_error_names_a_missing_training(study: GoldenStudy) -> None:
+    found = fails(study, training_record=study.inputs("write_report")["training_record"][:-1])
     assert found.startswith("the report would be incomplete: no training record for captions mean 2. Next: ")
 
 
-def test_a_file_changed_by_hand_is_refused(study: InventedStudy) -> None:
-    path = study.score_path("demo", "max", 2)  # no input of the stage, but named by the table
+def test_a_file_changed_by_hand_is_refused(study: GoldenStudy) -> None:
+    path = study.path("system_scores", system="max", seed=2)  # no input of the stage, but named by the table
     path.write_text(path.read_text() + " ")
     assert fails(study).startswith(f"{path}: not the file that score_system wrote")
 
 
-def test_scores_made_after_the_table_are_refused(study: InventedStudy) -> None:
-    path = study.score_path("demo", "max", 1)
-    study.score("demo", "max", 1, text=[study.translation_path("demo", "test", "max", 2).with_suffix(".txt")])
+def test_scores_made_after_the_table_are_refused(study: GoldenStudy) -> None:
+    path = study.path("system_scores", system="max", seed=1)
+    study.score("demo", "max", 1, text=[study.path("translated_text", system="max", seed=2, split="test")])
     assert fails(study).startswith(f"{path}: not the file that the table was made from (expected sha256 ")
 
 
-def test_the_error_names_a_missing_sidecar(study: InventedStudy) -> None:
-    path = study.record_path("demo", "base", 1)
+def test_the_error_names_a_missing_sidecar(study: GoldenStudy) -> None:
+    path = study.path("training_record", system="base", seed=1)
     path.with_name("training.json.meta.json").unlink()
     assert fails(study).startswith(f"{path}: has no sidecar")
 
@@ -322,15 +320,15 @@ def test_the_error_names_a_missing_sidecar(study: InventedStudy) -> None:
         "row\tfilter\tvalue\n",
     ],
 )
-def test_cleaning_counts_that_do_not_add_up_are_refused(study: InventedStudy, content: str) -> None:
-    path = study.report_inputs["dropped"][0]
+def test_cleaning_counts_that_do_not_add_up_are_refused(study: GoldenStudy, content: str) -> None:
+    path = study.path("dropped_pairs", split="train")
     path.write_text(content)
     assert "dropped" in fails(study)
 
 
 @pytest.mark.parametrize("line", ['{"update": 60', "60", "null", "[]", '{"update": 60, "loss": "low"}'])
-def test_the_error_names_a_damaged_line_of_metrics(study: InventedStudy, line: str) -> None:
-    path = study.record_path("demo", "base", 1).parent / invented_files.METRICS
+def test_the_error_names_a_damaged_line_of_metrics(study: GoldenStudy, line: str) -> None:
+    path = study.path("training_record", system="base", seed=1).parent / METRICS
     with path.open("a") as stream:
         stream.write(line)
     assert fails(study).startswith(f"{path}, line 302: not a line of training metrics")

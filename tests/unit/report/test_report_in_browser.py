@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import invented_files
 import pytest
 from browser import Browser, browser, needs_browser
+from golden import HOSTILE
 from sacrebleu import sentence_bleu as sentence_bleu_of_sacrebleu
 
 from phrasemt.artefacts.scores import SystemScores
@@ -21,8 +21,8 @@ WIDTHS = (320, 400, 768, 1400, 1920)
 
 
 @pytest.fixture(scope="module")
-def folder(finished: Path) -> Path:
-    return finished / "results" / "invented"
+def folder(golden: Path) -> Path:
+    return golden / "results" / "golden"
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +55,8 @@ def rows(page: Browser) -> list[str]:
 @needs_browser
 def test_text_of_a_corpus_is_never_html(page: Browser) -> None:
     assert page.problems == []
-    assert page.run("document.title") == "Phrases on <invented> data"
-    source = unescape(invented_files.HOSTILE)
+    assert page.run("document.title") == "Phrases on <golden> data"
+    source = unescape(HOSTILE)
     assert rows(page)[0].startswith(source)
     assert page.run("document.querySelector('#explorer-detail .sentence').textContent") == source
     assert page.run("document.querySelectorAll('img').length") == 0

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
-from pathlib import Path
 from typing import Any
 
-import invented_study
 import pytest
-from invented_study import InventedStudy
+from golden import GoldenStudy, study_of
 from pydantic import ValidationError
 
 from phrasemt.artefacts.scores import Power
@@ -264,18 +261,16 @@ def test_a_study_without_a_row_of_a_paper_has_no_scorecard() -> None:
     assert make_scorecard(list[ComparedFigure](compared_figures(study(base=[]))), [], {}) is None
 
 
-def test_table_latex_and_csv_show_the_scorecard(tmp_path: Path) -> None:
-    raw = invented_study.study_of(datasets=("demo",)).model_dump(mode="json", exclude_unset=True)
+def test_table_latex_and_csv_show_the_scorecard(study: GoldenStudy) -> None:
+    raw = study_of(datasets=("demo",)).model_dump(mode="json", exclude_unset=True)
     for system, row in (("base", "base"), ("max", "max"), ("mean", "mean")):
         raw["systems"][system]["stands_for"] = [f"xu2020/table-2/{row}"]
-    with contextlib.chdir(tmp_path):
-        invented = InventedStudy(Study.model_validate(raw))
-        invented.build()
-        invented.make_table()
-        table = Table.read(invented.results / "table.json")
-        markdown, latex = ((invented.results / f"table.{suffix}").read_text() for suffix in ("md", "tex"))
-        with (invented.results / "table.csv").open(newline="") as stream:
-            printed = [line for line in csv.DictReader(stream) if line["kind"] == "scorecard"]
+    study = GoldenStudy(Study.model_validate(raw))
+    study.make_table()
+    table = Table.read(study.results / "table.json")
+    markdown, latex = ((study.results / f"table.{suffix}").read_text() for suffix in ("md", "tex"))
+    with (study.results / "table.csv").open(newline="") as stream:
+        printed = [line for line in csv.DictReader(stream) if line["kind"] == "scorecard"]
     assert table.scorecard is not None
     assert [entry.verdict for entry in table.scorecard.entries] == ["other data"] * 3
     scores = {row.system: row.cells for row in table.blocks[0].rows}
@@ -287,5 +282,5 @@ def test_table_latex_and_csv_show_the_scorecard(tmp_path: Path) -> None:
         assert float(line["value"]) == scores[entry.system]["bleu_tok"].value
     assert "+0.75 to Transformer Base" in markdown
     assert "other data: same direction, significant" in markdown
-    assert r"\label{tab:invented-scorecard}" in latex
+    assert r"\label{tab:golden-scorecard}" in latex
     assert latex.count(r"\begin{table*}") == latex.count(r"\end{table*}") == 1

@@ -11,9 +11,8 @@ import shutil
 import statistics
 from pathlib import Path
 
-import invented_study
 import pytest
-from invented_study import InventedStudy, rewrite
+from golden import GoldenStudy, rewrite
 from snakemake.cli import get_argument_parser
 
 from phrasemt.artefacts.table import Block, Table
@@ -25,19 +24,19 @@ from phrasemt.scoring.statistics import REFERENCE_LENGTH, SYSTEM_LENGTH
 
 
 @pytest.fixture
-def study(study: InventedStudy) -> InventedStudy:
+def study(study: GoldenStudy) -> GoldenStudy:
     """The study before its table is made."""
     for path in study.results.glob("table.*"):
         path.unlink()
     return study
 
 
-def table_of(study: InventedStudy) -> Table:
+def table_of(study: GoldenStudy) -> Table:
     study.make_table()
     return Table.read(study.results / "table.json")
 
 
-def test_cells_are_means_of_their_files(study: InventedStudy) -> None:
+def test_cells_are_means_of_their_files(study: GoldenStudy) -> None:
     """Each cell against a mean that the test computes from the JSON of the score files."""
     table = table_of(study)
     blocks = table.blocks[:3]
@@ -45,7 +44,7 @@ def test_cells_are_means_of_their_files(study: InventedStudy) -> None:
         ("scores", *test_set) for test_set in study.test_sets
     ]
     for block, row in [(scores_block, row) for scores_block in blocks for row in scores_block.rows]:
-        files = [study.score_path(block.dataset, row.system, seed) for seed in (1, 2)]
+        files = [study.path("system_scores", block.dataset, system=row.system, seed=seed) for seed in (1, 2)]
         parts = [json.loads(path.read_text())["test_sets"][block.test_set] for path in files]
         for metric in parts[0]["metrics"]:
             values = [part["metrics"][metric]["score"] for part in parts]
@@ -59,7 +58,7 @@ def test_cells_are_means_of_their_files(study: InventedStudy) -> None:
             ]
 
 
-def test_differences_come_from_unrounded_scores(study: InventedStudy) -> None:
+def test_differences_come_from_unrounded_scores(study: GoldenStudy) -> None:
     for block in table_of(study).blocks[:3]:
         base, *others = block.rows
         assert not any(key.endswith("_difference") for key in base.cells)
@@ -67,20 +66,16 @@ def test_differences_come_from_unrounded_scores(study: InventedStudy) -> None:
             cell = row.cells[f"{metric}_difference"]
             assert cell.value == pytest.approx(row.cells[metric].value - base.cells[metric].value, abs=1e-9)
             assert cell.text == f"{cell.value:+.2f}"
-            path = study.comparison_path(block.dataset, row.system)
-            p_values = [
-                json.loads(study.comparison_path(block.dataset, other.system).read_text())["test_sets"][block.test_set][
-                    "metrics"
-                ][metric]["p_values"]["over_seeds"]
-                for other in others
-            ]
+            paths = [study.path("comparison", block.dataset, system=other.system) for other in others]
+            parts = [json.loads(path.read_text())["test_sets"][block.test_set] for path in paths]
+            p_values = [part["metrics"][metric]["p_values"]["over_seeds"] for part in parts]
             p = holm(p_values)[others.index(row)]
             assert cell.p_value == p
             assert cell.mark == ("‡" if p < 0.01 else "†" if p < 0.05 else "")
-            assert cell.sources[0].path == str(path)
+            assert cell.sources[0].path == str(paths[others.index(row)])
 
 
-def test_notes_name_what_a_test_set_shares_with_train(study: InventedStudy) -> None:
+def test_notes_name_what_a_test_set_shares_with_train(study: GoldenStudy) -> None:
     blocks = {
         (block.dataset, block.test_set): block.notes for block in table_of(study).blocks if block.kind == "scores"
     }
@@ -91,11 +86,11 @@ def test_notes_name_what_a_test_set_shares_with_train(study: InventedStudy) -> N
     assert "1 of 60 pairs also in train" in (study.results / "table.md").read_text().replace("\n", " ")
 
 
-def test_long_outputs_are_named(study: InventedStudy) -> None:
+def test_long_outputs_are_named(study: GoldenStudy) -> None:
     """Two outputs of a system, and one of another seed, have more than twice the tokens of their reference."""
     assert not any("Outputs of more than" in note for note in table_of(study).notes)
     for seed, longer in ((1, [0, 5]), (2, [7])):
-        path = study.score_path("demo", "max", seed)
+        path = study.path("system_scores", system="max", seed=seed)
         content = json.loads(path.read_text())
         for sentence in longer:
             row = content["test_sets"]["test"]["statistics"]["bleu_tok"][sentence]
@@ -105,7 +100,7 @@ def test_long_outputs_are_named(study: InventedStudy) -> None:
     assert "Outputs of more than 2 times the tokens of their reference: + phrases (max) & <b> 3 of 120 (length" in note
 
 
-def test_only_german_blocks_have_the_compound_split(study: InventedStudy) -> None:
+def test_only_german_blocks_have_the_compound_split(study: GoldenStudy) -> None:
     headings = {block.dataset: [column.heading for column in block.columns] for block in table_of(study).blocks[:3]}
     assert headings == {
         "demo": ["BLEU tok", "Δ", "BLEU lc", "BLEU split", "BLEU detok", "Δ", "chrF2", "chrF++", "TER"],
@@ -127,7 +122,7 @@ def test_numbers_are_rounded_once(values: list[float], text: str) -> None:
     assert blocks.mean_cell(dict(enumerate(values)), signature="", sources=[]).text == text
 
 
-def test_contrasts_by_distance(study: InventedStudy) -> None:
+def test_contrasts_by_distance(study: GoldenStudy) -> None:
     block = table_of(study).blocks[3]
     assert (block.dataset, block.contrast_set, block.size) == ("demo", "test", 1000)
     assert [column.heading for column in block.columns] == ["all (1,000)", "1-2 (300)", "3-4 (400)", "11+ (300)"]
@@ -137,7 +132,7 @@ def test_contrasts_by_distance(study: InventedStudy) -> None:
     assert cell.signature == "contrastive_accuracy|group:11+|pairs:300"
 
 
-def test_averages_on_dev_stand_beside_the_last_update(study: InventedStudy) -> None:
+def test_averages_on_dev_stand_beside_the_last_update(study: GoldenStudy) -> None:
     study.average("captions", "mean", 2, updates=[5500, 6000])
     demo, captions = table_of(study).blocks[4:]
     assert (demo.kind, demo.heading) == ("averages", "demo, dev, averages (900 sentences)")
@@ -156,7 +151,7 @@ def test_averages_on_dev_stand_beside_the_last_update(study: InventedStudy) -> N
     )
 
 
-def test_dev_bleu_of_averages_says_how_its_language_is_scored(study: InventedStudy) -> None:
+def test_dev_bleu_of_averages_says_how_its_language_is_scored(study: GoldenStudy) -> None:
     for seed in (1, 2):
         study.average("demo", "base", seed, dev_bleu_tokenizer="zh")
     base, phrases = (row.cells for row in table_of(study).blocks[4].rows[:2])
@@ -165,9 +160,9 @@ def test_dev_bleu_of_averages_says_how_its_language_is_scored(study: InventedStu
     assert phrases["dev_bleu"].signature == "BLEU|case:mixed|tok:none|smooth:none|beam:1|sentences:900"
 
 
-def test_one_seed_and_one_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_seed_and_one_system(golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    table = table_of(invented_study.build(tmp_path, seeds=(7,), systems=("base",)))
+    table = table_of(GoldenStudy.part(golden, tmp_path, "base", seeds=(1,)))
     assert [column.heading for column in table.blocks[1].columns] == [
         "BLEU tok",
         "BLEU lc",
@@ -177,18 +172,18 @@ def test_one_seed_and_one_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         "TER",
     ]
     assert "±" not in table.blocks[0].rows[0].cells["bleu_tok"].text
-    assert table.notes[0] == ("One training per system (seed 7). The variation between trainings was not measured.")
+    assert table.notes[0] == ("One training per system (seed 1). The variation between trainings was not measured.")
     assert not any("bootstrap" in note for note in table.notes)
 
 
-def test_order_of_inputs_does_not_matter(study: InventedStudy) -> None:
+def test_order_of_inputs_does_not_matter(study: GoldenStudy) -> None:
     study.make_table()
     before = {path.name: path.read_bytes() for path in study.results.glob("table.*") if path.suffix != ".json"}
-    study.make_table(**{name: paths[::-1] for name, paths in study.table_inputs.items()})
+    study.make_table(**{name: paths[::-1] for name, paths in study.inputs("make_table").items()})
     assert {name: (study.results / name).read_bytes() for name in before} == before
 
 
-def test_markdown_columns_are_aligned(study: InventedStudy) -> None:
+def test_markdown_columns_are_aligned(study: GoldenStudy) -> None:
     study.make_table()
     lines = (study.results / "table.md").read_text().split("\n")
     blocks = [list(group) for is_row, group in itertools.groupby(lines, lambda line: line.startswith("|")) if is_row]
@@ -198,7 +193,7 @@ def test_markdown_columns_are_aligned(study: InventedStudy) -> None:
         bars = [i for i, character in enumerate(rows[0]) if character == "|"]
         assert all(row[i] == "|" for row in rows for i in bars)
         assert [row.replace(r"\|", "").count("|") for row in rows] == [len(bars)] * len(rows)
-    assert lines[0] == "# Phrases on <invented> data"
+    assert lines[0] == "# Phrases on <golden> data"
     assert lines[2] == "## demo, test (60 sentences)"
     signatures = [line for line in lines if line.startswith("- ")]
     assert len(signatures) == 9
@@ -207,7 +202,7 @@ def test_markdown_columns_are_aligned(study: InventedStudy) -> None:
     program, *arguments = lines[-2].split()
     read = get_argument_parser().parse_args(arguments)
     assert program == "snakemake"
-    assert (read.targets, read.configfile) == (["results/invented/table.md"], [Path("STUDY.yaml")])
+    assert (read.targets, read.configfile) == (["results/golden/table.md"], [Path("STUDY.yaml")])
     assert max(len(line) for line in lines if not line.startswith(("|", "- ", "    "))) <= 100
 
 
@@ -216,7 +211,7 @@ def test_markdown_counts_wide_characters() -> None:
     assert tables._width("e\u0301±") == 2
 
 
-def test_the_caption_explains_the_marks(study: InventedStudy) -> None:
+def test_the_caption_explains_the_marks(study: GoldenStudy) -> None:
     notes = table_of(study).notes
     assert notes[0] == "Mean ± sample standard deviation over 2 trainings per system (seeds 1, 2)."
     assert notes[1] == (
@@ -226,7 +221,7 @@ def test_the_caption_explains_the_marks(study: InventedStudy) -> None:
     )
 
 
-def test_latex_is_balanced_and_escaped(study: InventedStudy) -> None:
+def test_latex_is_balanced_and_escaped(study: GoldenStudy) -> None:
     study.make_table()
     latex = (study.results / "table.tex").read_text()
     for environment in ("table", "tabular"):
@@ -241,7 +236,7 @@ def test_latex_is_balanced_and_escaped(study: InventedStudy) -> None:
     assert [row.replace(r"\&", "").count("&") + 1 for row in rows] == columns
 
 
-def test_csv_has_every_number_unrounded(study: InventedStudy) -> None:
+def test_csv_has_every_number_unrounded(study: GoldenStudy) -> None:
     table = table_of(study)
     with (study.results / "table.csv").open(newline="") as stream:
         lines = list(csv.DictReader(stream))
@@ -265,7 +260,7 @@ def test_csv_has_every_number_unrounded(study: InventedStudy) -> None:
 
 
 @pytest.mark.parametrize("character", ["\u2028", "\u2029", "\x85", "\v", "\f", "\x1c"])
-def test_a_row_of_the_csv_is_a_line(study: InventedStudy, character: str) -> None:
+def test_a_row_of_the_csv_is_a_line(study: GoldenStudy, character: str) -> None:
     """A signature may hold any text of a metric's command."""
     table = table_of(study)
     changed = table.model_copy(update={"blocks": [_with_title(block, f"a{character}b") for block in table.blocks]})
@@ -286,7 +281,7 @@ def test_latex_escapes() -> None:
     assert tables._latex("zh-en, 3-4") == "zh-en, 3-4"
 
 
-def fails(study: InventedStudy, **inputs: list[Path]) -> str:
+def fails(study: GoldenStudy, **inputs: list[Path]) -> str:
     with pytest.raises(PhrasemtError) as error:
         study.make_table(**inputs)
     assert not list(study.results.glob("table.*"))
@@ -297,33 +292,35 @@ def fails(study: InventedStudy, **inputs: list[Path]) -> str:
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ("scores", "no scores for captions flickr_2016 mean 2 (expected 18, found 16)"),
-        ("comparisons", "no comparison for captions flickr_2016 mean (expected 6, found 4)"),
-        ("contrasts", "no contrastive accuracy for demo test mean 2 (expected 6, found 5)"),
-        ("averages", "no scores of averaged weights for captions dev mean 2 (expected 12, found 11)"),
-        ("splits", "no counts of what captions flickr_2016 shares with train"),
+        ("system_scores", "no scores for captions flickr_2016 mean 2 (expected 18, found 16)"),
+        ("comparison", "no comparison for captions flickr_2016 mean (expected 6, found 4)"),
+        ("contrast_accuracy", "no contrastive accuracy for demo test mean 2 (expected 6, found 5)"),
+        ("average_scores", "no scores of averaged weights for captions dev mean 2 (expected 12, found 11)"),
+        ("compared_splits", "no counts of what captions flickr_2016 shares with train"),
     ],
 )
-def test_the_error_names_a_missing_score_file(study: InventedStudy, what: str, message: str) -> None:
-    found = fails(study, **{what: study.table_inputs[what][:-1]})
+def test_the_error_names_a_missing_score_file(study: GoldenStudy, what: str, message: str) -> None:
+    found = fails(study, **{what: study.inputs("make_table")[what][:-1]})
     assert f"the table would be incomplete: {message}" in found
     assert found.endswith(". Next: run the workflow again, which makes the missing files")
 
 
-def test_files_given_twice_or_of_another_study_are_refused(study: InventedStudy) -> None:
-    paths = study.table_inputs["scores"]
+def test_files_given_twice_or_of_another_study_are_refused(study: GoldenStudy) -> None:
+    paths = study.inputs("make_table")["system_scores"]
     copy = Path("copy") / paths[0]
     copy.parent.mkdir(parents=True)
     shutil.copy(paths[0], copy)
-    assert fails(study, scores=[*paths, copy]).startswith(f"{copy}: second scores for demo test base 1")
+    assert fails(study, system_scores=[*paths, copy]).startswith(f"{copy}: second scores for demo test base 1")
     copy.write_text(copy.read_text().replace('"seed": 1', '"seed": 3').replace('"seed":1', '"seed":3'))
-    assert fails(study, scores=[*paths, copy]).startswith(f"{copy}: scores outside of the table: demo test base 3")
+    assert fails(study, system_scores=[*paths, copy]).startswith(
+        f"{copy}: scores outside of the table: demo test base 3"
+    )
 
 
 _OF_TEST = ("test_sets", "test")
 _COMPARED = (*_OF_TEST, "metrics")
 _OTHER = "the comparison was made from other scores than the table: difference in "
-_FIRST = "results/invented/demo.en-de/scores/base/1.json"
+_FIRST = "results/golden/demo.en-de/scores/base/1.json"
 
 
 @pytest.mark.parametrize(
@@ -340,13 +337,13 @@ _FIRST = "results/invented/demo.en-de/scores/base/1.json"
         ("comparisons/max", ("baseline",), "mean", f"{_OTHER}baseline (expected base, found mean)"),
         ("comparisons/max", ("samples",), 7, "comparisons with different numbers of bootstrap samples"),
         ("contrasts/mean/2/test", ("kinds", 0, "pairs"), 1001, "not the contrastive pairs of the first system"),
-        ("models/max/1/averaged", ("sentences",), 899, "dev cannot be compared with results/invented/"),
+        ("models/max/1/averaged", ("sentences",), 899, "dev cannot be compared with results/golden/"),
     ],
 )  # fmt: skip
 def test_files_that_do_not_belong_together_are_refused(
-    study: InventedStudy, path: str, keys: tuple[str | int, ...], value: object, message: str
+    study: GoldenStudy, path: str, keys: tuple[str | int, ...], value: object, message: str
 ) -> None:
-    file = study.folder("demo") / f"{path}.json"
+    file = study.path("compared_splits").parent / f"{path}.json"
     content = json.loads(file.read_text())
     functools.reduce(lambda part, key: part[key], keys[:-1], content)[keys[-1]] = value
     rewrite(file, json.dumps(content))
