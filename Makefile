@@ -16,13 +16,13 @@ SIDE_BY_SIDE := -n logical --maxprocesses 8 --dist worksteal
 SCHEMA := workflow/schemas/study.schema.json
 
 # Make itself accepts any variable: `make study study=...` would run config.yaml.
-VARIABLES := PYTHON STUDY PAPER PROFILE OPTIONS MOSES TORCH
+VARIABLES := PYTHON STUDY PAPER PROFILE OPTIONS MOSES MODEL TORCH
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name)))
 $(foreach name,$(filter-out $(VARIABLES),$(GIVEN)),$(error no such variable: $(name). Next: use one of $(VARIABLES)))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: another-torch help install demo study paper fetch test test-all test-cluster test-versions check format budget bench-peers schema rulegraph tables site moses clean
+.PHONY: another-torch help install demo study paper fetch test test-all test-cluster test-versions check format budget bench-peers schema rulegraph tables site comet moses clean
 
 help:  ## list these commands
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,7 +52,7 @@ fetch: .venv/installed  ## download all that a study needs, for a run without ne
 test: .venv/installed  ## run all tests, except slow ones
 	$(BIN)/pytest -m "not slow" $(SIDE_BY_SIDE)
 
-test-all: .venv/site  ## run all tests, slow ones too
+test-all: .venv/site .comet/installed  ## run all tests, slow ones too
 	$(BIN)/pytest $(SIDE_BY_SIDE)
 
 test-cluster: .venv/cluster  ## run studies and faults on a Slurm of four nodes on this machine (needs root)
@@ -105,11 +105,14 @@ tables: .venv/installed  ## write the tables of trainings into the documents, an
 site: .venv/site  ## build the documents as a site, with the generated reference: build/site/html/index.html
 	$(BIN)/python docs/site/make_site.py
 
+comet: .comet/installed  ## make the environment of the metric COMET, and fetch a model: make comet MODEL=Unbabel/wmt22-comet-da
+	@test -z '$(MODEL)' || .comet/bin/python envs/comet_score.py fetch '$(MODEL)'
+
 moses:  ## build Moses: make moses MOSES=FOLDER (25 minutes of one core; docs/moses.md)
 	@phrasemt/moses/build.sh "$(MOSES)"
 
 clean:  ## remove caches and virtual environments; keep results, resources and logs
-	rm -rf .venv .versions .peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info
+	rm -rf .venv .comet .versions .peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # A stamp: make installs again only when versions or dependencies change, or for another build of torch (TORCH=2.13.0+cu126).
@@ -119,6 +122,11 @@ clean:  ## remove caches and virtual environments; keep results, resources and l
 	@$(if $(TORCH),$(call with_torch,$(TORCH)),cat constraints.txt) > .venv/constraints.txt
 	@echo "Installing the versions of constraints.txt into .venv (a few minutes the first time) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .venv/constraints.txt --editable '.[dev]'
+	@touch $@
+
+.comet/installed: envs/comet.txt
+	@test -x .comet/bin/python || { echo "Making .comet ..."; $(PYTHON) -m venv .comet; }
+	@.comet/bin/python -m pip install --quiet --disable-pip-version-check --requirement envs/comet.txt
 	@touch $@
 
 .venv/site: .venv/installed

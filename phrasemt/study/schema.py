@@ -279,18 +279,46 @@ class Analyses(Settings):
         return self
 
 
-class Metric(Settings):
-    """A metric that your program computes: a column of the table (phrasemt/scoring/external.py)."""
+_COMET = ".comet"  # the environment that `make comet` makes, with its models
+_COMET_PROGRAM = "envs/comet_score.py"
 
+
+class Metric(Settings):
+    """A metric that a program computes: a column of the table (phrasemt/scoring/external.py)."""
+
+    model: str | None = Field(
+        None,
+        description="model of COMET, in place of a command: a checkpoint (.ckpt), or a name such as "
+        "Unbabel/wmt22-comet-da, which `make comet MODEL=NAME` fetches",
+    )
     command: str = Field(
+        "",
         description="program and arguments, no shell; {hypotheses}, {references} and {sources} become files with one "
-        "sentence per line. It writes one number per line to its standard output"
+        "sentence per line. It writes one number per line to its standard output",
     )
     heading: Title | None = Field(None, description="heading of the column; null: the name of the metric")
     better: Literal["higher", "lower"] = Field("higher", description="which scores are the better ones")
     files: list[UserPath] = Field(
         default_factory=list, description="files that the command reads; a change of one runs the metric again"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _program_of_comet(cls, values: Any) -> Any:
+        """Fill in what a model of COMET says."""
+        if not isinstance(values, dict) or not isinstance(model := values.get("model"), str):
+            return values
+        if values.get("command"):
+            raise ValueError("give a `model` of COMET or a `command`, not both")
+        name = model if model.endswith(".ckpt") else f"{_COMET}/models/{model}/checkpoints/model.ckpt"
+        checkpoint = Path(name)
+        command = f"{_COMET}/bin/python {_COMET_PROGRAM} score {shlex.quote(name)}"
+        return {
+            "heading": f"COMET {checkpoint.absolute().parents[1].name}",
+            **values,
+            "command": f"{command} {{sources}} {{hypotheses}} {{references}}",
+            "files": [_COMET_PROGRAM, checkpoint],
+        }
 
     @model_validator(mode="after")
     def _command_can_be_filled(self) -> Metric:
@@ -307,6 +335,8 @@ class Metric(Settings):
                 raise ValueError(f"command: no such placeholder: {{{name}}}, allowed: {allowed}")
             if name == "references" and word != "{references}":
                 raise ValueError(f"command: {{references}} must be a word of its own, found {word!r}")
+        if not fields:
+            raise ValueError("give a `command`, or a `model` of COMET")
         if "hypotheses" not in {name for _, name, *_ in fields}:
             raise ValueError("command: no {hypotheses}, so it would not see the translations")
         return self

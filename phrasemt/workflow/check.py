@@ -179,7 +179,11 @@ def _metric_problems(study: Study) -> Iterator[str]:
     taken = dict.fromkeys((*HEADINGS.values(), DIFFERENCE), "a column of every table")
     for name, metric in study.metrics.items():
         if shutil.which(metric.words[0]) is None:
-            yield f"metrics.{name}.command: no such program: {metric.words[0]}"
+            next_step = ". Next: make comet" if metric.model else ""
+            yield f"metrics.{name}.command: no such program: {metric.words[0]}{next_step}"
+        elif metric.model and not metric.files[-1].is_file():
+            next_step = "" if metric.model.endswith(".ckpt") else f". Next: make comet MODEL={metric.model}"
+            yield f"metrics.{name}.model: no such file: {metric.files[-1]}{next_step}"
         heading = metric.heading or name
         if heading in taken:
             yield f"metrics.{name}: its heading {heading!r} is that of {taken[heading]}; give another `heading`"
@@ -230,7 +234,8 @@ def _named_by(key: str, variable: str) -> str:
 def _files_of_the_user(study: Study) -> Iterator[tuple[str, Path]]:
     """The places of a study that name a file other than a text, and the file."""
     for name, metric in study.metrics.items():
-        yield from ((f"metrics.{name}.files", file) for file in metric.files)
+        if not metric.model:
+            yield from ((f"metrics.{name}.files", file) for file in metric.files)
     for name, annotator in study.annotators.items():
         yield from ((f"{_place(study, name)}.files.{role}", file) for role, file in annotator.files or () if file)
     for name, system in study.models.items():

@@ -27,7 +27,7 @@ from phrasemt.stages import STAGES
 from phrasemt.stages.stage import ModelStage
 from phrasemt.workflow.code import OUR_PACKAGES, import_closure
 
-ENVIRONMENTS = sorted(path.name for path in (Path(__file__).parents[2] / "envs").iterdir())
+ENVIRONMENTS = sorted(path.name for path in (Path(__file__).parents[2] / "envs").glob("*.yaml"))
 FAMILIES = [f"phrasemt.models.{module.name}" for module in pkgutil.iter_modules(phrasemt.models.__path__)]
 
 

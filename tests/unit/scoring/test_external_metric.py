@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,11 +50,12 @@ def files(tmp_path: Path) -> dict[str, list[Path]]:
     }
 
 
-def score(files: dict[str, list[Path]], command: str) -> MetricScores:
-    metric = Metric(command=command)
+def score(files: dict[str, list[Path]], metric: Metric | str) -> MetricScores:
+    metric = Metric(command=metric) if isinstance(metric, str) else metric
     place = {"dataset": "demo", "system": "base", "seed": 1, "test_sets": ["test"]}
+    references = [len(files["reference"])]
     settings: Any = SimpleNamespace(
-        **place, metric="words", better="higher", command=command, words=metric.words, references=[2]
+        **place, metric="words", better="higher", command=metric.command, words=metric.words, references=references
     )
     scores = files["text"][0].with_name("scores.json")
     score_metric(settings=settings, cores=1, **files, scores=scores)
@@ -106,3 +109,35 @@ def test_words_are_filled_without_a_shell() -> None:
 def test_a_command_that_cannot_be_filled_is_refused(command: str, message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         Metric.model_validate(yaml.safe_load(json.dumps({"command": command})))
+
+
+def test_a_metric_is_a_command_or_a_model_of_comet() -> None:
+    metric = Metric.model_validate({"model": "Unbabel/wmt22-comet-da"})
+    assert metric.heading == "COMET wmt22-comet-da"
+    assert metric.words[-3:] == ["{sources}", "{hypotheses}", "{references}"]
+    assert Metric.model_validate(metric.model_dump(exclude={"command"})) == metric
+    for wrong in ({}, {"model": "a/b", "command": "cat {hypotheses}"}):
+        with pytest.raises(ValidationError, match="a `model` of COMET"):
+            Metric.model_validate(wrong)
+
+
+@pytest.mark.slow
+def test_comet_scores_as_its_own_command(tmp_path: Path, files: dict[str, list[Path]]) -> None:
+    comet = Path(".comet/bin")
+    if not comet.exists():
+        pytest.skip("no environment of COMET: make comet")
+    subprocess.run([comet / "python", "tests/helpers/tiny_comet.py", tmp_path / "tiny"], check=True)
+    metric = Metric.model_validate({"model": str(tmp_path / "tiny/checkpoints/model.ckpt")})
+    references = files["reference"]
+    found = score({**files, "files": metric.files}, metric).test_sets["test"].by_sentence
+    alone = [
+        score({**files, "files": metric.files, "reference": [one]}, metric).test_sets["test"].by_sentence
+        for one in references
+    ]
+    assert found == pytest.approx([(one + other) / 2 for one, other in zip(*alone, strict=True)])
+    sides = ["-s", files["source"][0], "-t", files["text"][0], "-r", references[0]]
+    output = ["--gpus", "0", "--model", metric.files[-1], "--to_json", tmp_path / "json"]
+    subprocess.run([comet / "comet-score", *sides, *output], check=True, env=os.environ | {"HF_HUB_OFFLINE": "1"})
+    (theirs,) = json.loads((tmp_path / "json").read_text()).values()
+    assert alone[0] == pytest.approx([row["COMET"] for row in theirs], abs=1e-3)  # theirs in half precision
+    assert len(set(found)) == 3
