@@ -1,13 +1,8 @@
-"""The stages from a corpus' source to its clean pairs on the command line: what a user sees, and what is left."""
+"""From the mirror to clean pairs on the command line, and `phrasemt corpora`."""
 
 from __future__ import annotations
 
-import errno
-import io
 import json
-import logging
-import signal
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +13,8 @@ from phrasemt.cli import main
 from phrasemt.files.lines import read_lines
 from phrasemt.stages.stage import Stage
 
-TRAIN = {"source_language": "en", "target_language": "de", "filters": {}}
-TEST = {**TRAIN, "filters": None}
+TEST = {"source_language": "en", "target_language": "de", "filters": None}
 OUTPUTS = ("source", "target", "rows", "dropped")
-LONG = b"x" * 100_000
-
-
-@pytest.fixture(autouse=True)
-def _leave_process_as_it_was() -> Iterator[None]:
-    """main() sets up logging and a signal handler for a whole process."""
-    root, ours = logging.getLogger(), logging.getLogger("phrasemt")
-    handlers, levels, handler = root.handlers[:], (root.level, ours.level), signal.getsignal(signal.SIGTERM)
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(levels[0])
-    ours.setLevel(levels[1])
-    signal.signal(signal.SIGTERM, handler)
 
 
 def run(stage: str, settings: dict[str, Any], **paths: Path | list[Path]) -> int:
@@ -43,51 +24,9 @@ def run(stage: str, settings: dict[str, Any], **paths: Path | list[Path]) -> int
     return main(arguments)
 
 
-def clean(folder: Path, source: bytes, target: bytes, settings: dict[str, Any] = TRAIN) -> int:
-    """Cleans two raw files, which stand apart from the outputs."""
-    raw = {"raw_source": [folder / "raw.en"], "raw_target": [folder / "raw.de"]}
-    for (path,), data in zip(raw.values(), (source, target), strict=True):
-        path.write_bytes(data)
-    return run("clean_pairs", settings, **raw, **{name: folder / "out" / name for name in OUTPUTS})
-
-
 def left(folder: Path) -> list[str]:
     """Everything in the folder and below it, hidden files too."""
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-
-
-@pytest.mark.parametrize("settings", [TRAIN, TEST], ids=["train", "test"])
-@pytest.mark.parametrize(
-    ("source", "target", "counts"),
-    [(b"a\nb\n", b"c\n", "2 and 1"), (b"a\n", b"c\nd\n", "1 and 2"), (b"", b"c\n", "0 and 1")],
-)
-def test_unequal_line_counts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], source: bytes, target: bytes, counts: str,
-    settings: dict[str, Any],
-) -> None:  # fmt: skip
-    """One message, and nothing but the raw files is left."""
-    assert clean(tmp_path, source, target, settings) == 2
-    assert capsys.readouterr() == (
-        "",
-        f"phrasemt clean_pairs: error: {tmp_path / 'raw.en'}, {tmp_path / 'raw.de'}: the sides of a parallel text have "
-        f"unequal numbers of lines (expected the same number of lines in each file, found {counts}). "
-        "Next: restore the missing line; phrasemt never cuts the longer side\n",
-    )
-    assert left(tmp_path) == ["raw.de", "raw.en"]
-
-
-@pytest.mark.parametrize("settings", [TRAIN, TEST], ids=["train", "test"])
-def test_other_line_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str], settings: dict[str, Any]) -> None:
-    source = "one\u2028two\r\nthree\x0cfour\r\n\x85five\n".encode()
-    assert clean(tmp_path, source, b"eins zwei\r\ndrei vier\r\nf\xc3\xbcnf\n", settings) == 0
-    assert list(read_lines(tmp_path / "out" / "source")) == ["one two", "three four", "five"]
-    assert list(read_lines(tmp_path / "out" / "target")) == ["eins zwei", "drei vier", "fünf"]
-    assert (tmp_path / "out" / "source").read_bytes().count(b"\n") == 3
-    assert capsys.readouterr().err == (
-        "clean_pairs: read 3 pairs, kept 3, dropped 0\n"
-        "clean_pairs: 5 lines had white space or control characters normalised\n"
-    )
-    assert left(tmp_path / "out") == sorted(f"{name}{end}" for name in OUTPUTS for end in ("", ".meta.json"))
 
 
 def _settings(stage: Stage) -> dict[str, Any]:
@@ -108,55 +47,6 @@ def test_from_the_mirror_to_clean_pairs(
     assert list(read_lines(tmp_path / "out" / "rows")) == [str(row) for row in range(1014)]
     assert "clean_pairs: read 1014 pairs, kept 1014, dropped 0\n" in capsys.readouterr().err
     assert not [name for name in left(tmp_path) if name.endswith((".part", ".partial"))]
-
-
-def partition(folder: Path, pairs: int, **settings: int) -> int:
-    for side in ("en", "de"):
-        (folder / f"raw.{side}").write_text("".join(f"{side} {number}\n" for number in range(pairs)))
-    splits = [f"{split}_{side}" for split in ("train", "dev", "test") for side in ("source", "target")]
-    outputs = {name: folder / "out" / name for name in splits}
-    return run("partition_corpus", settings, source=folder / "raw.en", target=folder / "raw.de", **outputs)
-
-
-def test_partition(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert partition(tmp_path, 30, dev=5, test=7, seed=1) == 0
-    assert capsys.readouterr().err == (
-        "partition_corpus: 30 pairs in 30 components, the largest of 1 pairs; train 18, dev 5, test 7\n"
-    )
-
-
-class FullDisk(io.FileIO):
-    """A file on a disk with room for its name only."""
-
-    def write(self, data: Any) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device", str(self.name))
-
-
-@pytest.fixture
-def full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    def fill() -> None:
-        original = Path.open
-
-        def open_(path: Path, mode: str = "r", *arguments: Any, **keywords: Any) -> Any:
-            if "w" in mode or "a" in mode:
-                return FullDisk(path, mode.replace("b", ""))
-            return original(path, mode, *arguments, **keywords)
-
-        monkeypatch.setattr(Path, "open", open_)
-
-    return fill
-
-
-def test_full_disk(tmp_path: Path, full_disk: Callable[[], None], capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "raw.en").write_text("a\n")
-    (tmp_path / "raw.de").write_text("b\n")
-    full_disk()
-    inputs = {"raw_source": [tmp_path / "raw.en"], "raw_target": [tmp_path / "raw.de"]}
-    assert run("clean_pairs", TRAIN, **inputs, **{name: tmp_path / "out" / name for name in OUTPUTS}) == 2
-    printed = capsys.readouterr().err.strip()
-    assert printed.startswith(f"phrasemt clean_pairs: error: {tmp_path / 'out'}/.")
-    assert printed.endswith(": the disk is full; nothing half-written was kept. Next: free space and run again")
-    assert left(tmp_path) == ["raw.de", "raw.en"]
 
 
 def test_corpora_lists_one_per_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from invented_runs import took
 
 from phrasemt.commands.plan import describe
 from phrasemt.runs.costs import Costs
-from phrasemt.runs.plan import FOLLOWS, NEVER, SETTINGS, Job, Plan, Reason, _differences
+from phrasemt.runs.plan import FOLLOWS, NEVER, SETTINGS, Job, Plan, Reason
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -68,11 +68,3 @@ def test_the_reasons_of_a_rule_add_up_to_its_jobs() -> None:
     why = {line.split()[0]: line for line in lines}
     assert why["score_system"].endswith("  1 never run, 2 what it reads is made again")
     assert why["translate_examples"].endswith("  never run")
-
-
-def test_lists_in_settings_are_readable() -> None:
-    old = {"test_sets": [["mine", "a"]], "seeds": [1]}
-    new = {"test_sets": [["mine", "a"], ["mine", "b"]], "seeds": [1, 2]}
-    assert list(_differences(old, new, "")) == ["seeds: +2", "test_sets: +mine/b"]
-    old, new = ({"systems": [["base", "Base"], ["max", title]]} for title in ("Max", "+ Max"))
-    assert list(_differences(old, new, "")) == ["systems: -max/Max +max/+ Max"]

@@ -6,8 +6,6 @@ import functools
 import os
 import platform
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +15,6 @@ import pytest
 from invented_runs import RUN, ago, begun, gone, job, keep_silent, report, stage, took
 
 from phrasemt.artefacts.training import Evaluation, EvaluationReport, Metrics, TrainingRecord, UpdateReport
-from phrasemt.runs.display import clock, memory
 from phrasemt.runs.notes import PlannedJob, StageNote, stage_note
 from phrasemt.runs.status import failures, status_of, trainings_of
 
@@ -255,20 +252,6 @@ def test_damaged_notes_do_not_stop_it(status: Status) -> None:
     assert f"{RUN}: the note of this run cannot be read" in err
 
 
-def test_it_writes_nothing_and_loads_no_torch(tmp_path: Path) -> None:
-    planned = job("translate_examples", "a")
-    begun(planned)
-    stage(planned)
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    code = (
-        "import sys\nfrom phrasemt.cli import main\nassert main(['status', 'demo']) == 0\n"
-        "assert not {'torch', 'snakemake', 'sacrebleu', 'matplotlib'} & sys.modules.keys()\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
-
-
 def test_watching_ends_with_the_run(status: Status, monkeypatch: pytest.MonkeyPatch) -> None:
     note = begun(job("translate_examples", "a"))
     looks = []
@@ -411,14 +394,3 @@ def test_files_of_trainings_that_are_damaged_or_missing(training: Callable[..., 
         "half": ("100", "5.00 BLEU", "5.00 BLEU at 100", "unknown"),
         "record": ("100", "7.00 BLEU", "7.00 BLEU at 100", "finished"),
     }
-
-
-def test_of_several_settings_the_one_that_reported_last_is_listed(training: Callable[..., Path]) -> None:
-    for settings, minutes, state in (("aaa", 50, "failed"), ("bbb", 3, "stopped"), ("ccc", 20, "finished")):
-        training("base", note(state=state), settings=settings, silent=timedelta(minutes=minutes))
-    assert states_of() == {"base": "stopped"}
-
-
-def test_people_read_times_and_memory() -> None:
-    assert [clock(seconds) for seconds in (0, 59.6, 3600, 360_061)] == ["0:00:00", "0:01:00", "1:00:00", "100:01:01"]
-    assert [memory(mib) for mib in (812.4, 1024, 81_920)] == ["812 MiB", "1.0 GiB", "80.0 GiB"]
