@@ -1,4 +1,4 @@
-"""Special symbols with their ids, marks of subwords and spaces, escapes, the longest sentence, labels of chunks.
+"""Special symbols with their ids, marks of subwords and spaces, invisible characters, escapes, labels of chunks.
 
 Every vocabulary has the same ids.
 """
@@ -16,6 +16,13 @@ SPECIAL_TOKENS = ("<pad>", "<s>", "</s>", "<unk>")
 LONGEST_SENTENCE = 1024
 
 SEPARATOR = "@@"  # ends every subword of a word but the last one
+
+# Characters that nothing shows (Default_Ignorable_Code_Point of Unicode, and marks of annotations), for a pattern: soft
+# hyphens, joiners, directions, variation selectors, fillers. Comparisons of texts ignore them.
+INVISIBLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200c-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
 
 SPACE = "\u2581"  # stands for a space of the text where tokens are characters or Chinese words, as in SentencePiece
 

@@ -28,11 +28,11 @@ from pathlib import Path
 from typing import IO
 
 from phrasemt.artefacts.corpus import DroppedPair, DroppedPairs
-from phrasemt.corpus.normalise import composed, normalise_spaces
+from phrasemt.corpus.normalise import comparable, normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_parallel, write_atomic
 from phrasemt.files.parallel import batched, map_in_order
-from phrasemt.files.prepared import Signs, marked
+from phrasemt.files.prepared import Mark, Signs, mark_of
 from phrasemt.languages import CHINESE, WITHOUT_SPACES
 from phrasemt.stages.corpus import CleanPairs
 
@@ -63,8 +63,11 @@ def clean_pairs(
     settings.sample: keep at most this number of these pairs, those whose sources have the smallest hash, in the order
     of their rows. So the references of a test set, each with the same sources, keep the same pairs.
     Raises DataError for sides with unequal numbers of lines, bytes that are not UTF-8, an empty text, a text that is
-    cut into subwords, and a text of which no pair is kept.
+    cut into subwords or holds tags, and a text of which no pair is kept.
     """
+    for language in dict.fromkeys((settings.source_language, settings.target_language)):
+        if settings.filters and not scripts_of(language):
+            log.info("clean_pairs: the script of %r is not listed: its lines are kept in any script", language)
     counts = _Counts()
     texts = dict.fromkeys((source, target))  # one file of a monolingual text
     with contextlib.ExitStack() as stack:
@@ -91,7 +94,7 @@ def clean_pairs(
             _write(kept_rows, (str(row) for row, _ in part))
         for signs, files in zip(counts.signs, (raw_source, raw_target), strict=True):
             signs.lines = counts.read
-            signs.refuse_subwords(", ".join(map(str, files)))
+            signs.refuse_marks(", ".join(map(str, files)))
         if not counts.kept:
             raise DataError(
                 "the filters dropped every pair of the training text",
@@ -160,7 +163,7 @@ def _write(stream: IO[bytes], lines: Iterable[str]) -> None:
 
 def _hash_of_source(row: _Row) -> bytes:
     _, (source, *_) = row
-    return hashlib.blake2b(composed(source).encode(), digest_size=8).digest()
+    return hashlib.blake2b(comparable(source).encode(), digest_size=8).digest()
 
 
 @dataclass
@@ -178,8 +181,8 @@ class _Counts:
     signs: tuple[Signs, Signs] = field(default_factory=lambda: (Signs(), Signs()))
 
     def add(self, judged: _Judged) -> None:
-        for side, offset, piece in judged.cut:
-            self.signs[side].mark(self.read + offset + 1, piece)
+        for side, offset, mark, piece in judged.marked:
+            self.signs[side].add(self.read + offset + 1, mark, piece)
         self.read += judged.size
         self.kept += len(judged.kept)
         self.normalised += judged.normalised
@@ -202,15 +205,16 @@ class _Counts:
             log.info("clean_pairs: %d lines had white space or control characters normalised", self.normalised)
 
 
-# Languages by script; a language may have several scripts, and one that is missing here is written in Latin letters. A
-# script is named by the first word of its letters' names in Unicode.
+# Languages by script; a language may have several. Lines in other languages are not judged by their letters. A script
+# is named by the first word of its letters' names in Unicode.
 _LANGUAGES = {
-    "ARABIC": "ar fa ps ug ur",
+    "ARABIC": "ar arz az ckb fa ks ku ps sd ug ur",
     "ARMENIAN": "hy",
     "BENGALI": "as bn",
+    "CANADIAN": "cr iu oj",
     "CJK": " ".join(sorted(CHINESE | {"ja", "ko"})),
-    "CYRILLIC": "az be bg kk ky mk mn ru sr tg tt uk uz",
-    "DEVANAGARI": "hi mr ne sa",
+    "CYRILLIC": "ab av az ba be bg ce cv kk kv ky mk mn os ru sah sr tg tk tt uk uz",
+    "DEVANAGARI": "bho hi ks mai mr ne sa sd",
     "ETHIOPIC": "am ti",
     "GEORGIAN": "ka",
     "GREEK": "el",
@@ -223,13 +227,16 @@ _LANGUAGES = {
     "KATAKANA": "ja",
     "KHMER": "km",
     "LAO": "lo",
-    "LATIN": "az kk sr uz",
+    "LATIN": """af ast az br bs ca ceb co cs cy da de en eo es et eu fi fil fo fr fy ga gd gl gn gv ha haw hr ht hu ia
+    id ig ilo is it iu jv kk kl ku la lb lij ln lt lv mg mi ms mt nb nds nl nn no ny oc pl pt qu rm rn ro rw sc se sk sl
+    sm sn so sq sr st su sv sw tdt tk tl tn to tr tt ug uz vec vi vo wa war wo xh yo zu""",
     "MALAYALAM": "ml",
     "MYANMAR": "my",
     "ORIYA": "or",
     "SINHALA": "si",
     "TAMIL": "ta",
     "TELUGU": "te",
+    "THAANA": "dv",
     "THAI": "th",
     "TIBETAN": "bo dz",
 }
@@ -237,10 +244,8 @@ _LONGEST_MEAN_WORD = 20  # characters; a line whose words are longer on average 
 
 
 def scripts_of(language: str) -> frozenset[str]:
-    """The scripts of a language."""
-    return frozenset(script for script, codes in _LANGUAGES.items() if language in codes.split()) or frozenset(
-        ["LATIN"]
-    )
+    """The scripts of a language; empty if they are not listed."""
+    return frozenset(script for script, codes in _LANGUAGES.items() if language in codes.split())
 
 
 @functools.cache
@@ -273,8 +278,8 @@ class WrittenLanguage:
         return (len(line) - spaces + 1) // 2
 
     def script_share(self, line: str) -> float:
-        """Share of the language's scripts among the letters of a line; 1 for a line without letters."""
-        if (self._is_latin and line.isascii()) or self._harmless.issuperset(line):
+        """Share of the language's scripts among the letters of a line; 1 without letters, and for unlisted scripts."""
+        if not self.scripts or (self._is_latin and line.isascii()) or self._harmless.issuperset(line):
             return 1.0
         letters = [script for script in map(script_of, line) if script is not None]
         expected = sum(script in self.scripts for script in letters)
@@ -289,13 +294,13 @@ class _Judged:
     """A batch of pairs after all filters except `duplicate`. Offsets count from the first pair of the batch.
 
     kept: offset, lines and digest of a pair; a monolingual text has one line, and without the filter `duplicate` a
-    digest is empty. cut: side, offset and piece of each line with a mark of subwords.
+    digest is empty. marked: side, offset, mark and piece of each line with a mark of subwords or a tag.
     """
 
     size: int
     kept: list[tuple[int, tuple[str, ...], bytes]] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
-    cut: list[tuple[int, int, str]] = field(default_factory=list)
+    marked: list[tuple[int, int, Mark, str]] = field(default_factory=list)
     normalised: int = 0
 
 
@@ -325,7 +330,7 @@ class _Judge:
             return "too_long", str(longest)
         if longest > limits.max_ratio * shortest:
             return "ratio", f"{longest / shortest:.2f}"
-        if len(sides) == 2 and source == target:
+        if len(sides) == 2 and comparable(source) == comparable(target):
             return "identical", "source = target"
         for side, language, line in (("source", self.source, source), ("target", self.target, target)):
             if (share := language.script_share(line)) < limits.min_letters:
@@ -340,7 +345,7 @@ def _judge(judge: _Judge, batch: list[tuple[str, ...]]) -> _Judged:
         pair = tuple(map(normalise_spaces, raw_pair))
         if pair != raw_pair:
             judged.normalised += sum(map(str.__ne__, raw_pair, pair))
-        judged.cut += [(side, offset, piece) for side, line in enumerate(pair) if (piece := marked(line))]
+        judged.marked += [(side, offset, *found) for side, line in enumerate(pair) if (found := mark_of(line))]
         if reason := judge.reason_to_drop(*pair):
             judged.dropped.append((offset, *reason))
         else:
@@ -350,7 +355,7 @@ def _judge(judge: _Judge, batch: list[tuple[str, ...]]) -> _Judged:
 
 def pair_digest(*sides: str) -> bytes:
     """16 bytes by which duplicates are found."""
-    return hashlib.blake2b(composed("\n".join(sides)).encode(), digest_size=16).digest()
+    return hashlib.blake2b("\n".join(map(comparable, sides)).encode(), digest_size=16).digest()
 
 
 def _drop_duplicates(judged: _Judged, first_row: int, seen: dict[bytes, int]) -> None:

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from phrasemt.artefacts.corpus import ComparedSplits, Shared, SplitCounts
-from phrasemt.corpus.normalise import composed
+from phrasemt.corpus.normalise import comparable
 from phrasemt.errors import DataError, check_equal
 from phrasemt.files.lines import read_lines, read_parallel
 from phrasemt.files.prepared import Signs, check_prepared_alike
@@ -106,9 +106,9 @@ def describe(counts: SplitCounts) -> str:
 def _pairs(source: Path, target: Path) -> Iterator[Pair]:
     """The pairs of a text with composed letters; the source of a monolingual text is empty."""
     if source == target:
-        yield from (("", composed(line)) for line in read_lines(target))
+        yield from (("", comparable(line)) for line in read_lines(target))
     else:
-        yield from ((composed(one), composed(other)) for one, other in read_parallel(source, target))
+        yield from ((comparable(one), comparable(other)) for one, other in read_parallel(source, target))
 
 
 def _shared(held_out: Mapping[str, list[Pair]], others: Iterable[Pair]) -> dict[str, Shared]:

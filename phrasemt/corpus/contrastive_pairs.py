@@ -19,7 +19,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from democorpus.pairs import distant_pairs
 from phrasemt.artefacts.corpus import ContrastivePair, Contrasts, not_a_pair, read_pair
-from phrasemt.corpus.normalise import composed, normalise_spaces
+from phrasemt.corpus.normalise import comparable, normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import open_binary, read_lines, read_parallel, write_lines
 
@@ -103,7 +103,7 @@ def _heads(line: str) -> bool:
 
 
 def _same(line: str) -> str:
-    return composed(normalise_spaces(line))
+    return comparable(normalise_spaces(line))
 
 
 def _read_texts(files: Sequence[Path]) -> Iterator[tuple[str, ...]]:

@@ -9,8 +9,12 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from phrasemt.symbols import INVISIBLE
+
 # \s matches the white space of Unicode; the rest are control characters (Cc) and the byte order mark.
 _SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ufeff]+")
+_INVISIBLE = re.compile(f"[{INVISIBLE}]+")
+_BLANK = re.compile(f"[{INVISIBLE}\\s]*")
 
 
 def normalise_spaces(line: str) -> str:
@@ -18,12 +22,16 @@ def normalise_spaces(line: str) -> str:
 
     Such characters are form feeds, U+0085, U+2028, no-break spaces, carriage returns and the byte order mark. Every
     tokenizer splits at them, and a tool that takes one of them for a line end would shift one side against the other.
+    Other invisible characters stay, but a line of nothing else is blank.
     """
-    if line.isprintable() and "  " not in line:  # true for nearly all lines
-        return line.strip(" ")
-    return _SPACE.sub(" ", line).strip(" ")
+    if not line.isprintable() or "  " in line:  # false for nearly all lines
+        line = _SPACE.sub(" ", line)
+    return "" if _BLANK.fullmatch(line) else line.strip(" ")
 
 
-def composed(line: str) -> str:
-    """A line with composed letters (NFC). Lines that differ in nothing else look the same and are the same sentence."""
-    return unicodedata.normalize("NFC", line)
+def comparable(line: str) -> str:
+    """A line with composed letters (NFC) and without invisible characters: equal for lines that look the same."""
+    if line.isascii():
+        return line
+    line, invisible = _INVISIBLE.subn("", unicodedata.normalize("NFC", line))
+    return " ".join(line.split()) if invisible else line

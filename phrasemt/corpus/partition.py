@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from phrasemt.corpus.normalise import composed, normalise_spaces
+from phrasemt.corpus.normalise import comparable, normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_parallel, write_atomic
 from phrasemt.stages.corpus import PartitionCorpus
@@ -86,7 +86,7 @@ class Components:
 
 def sentence_digest(line: str) -> bytes:
     """16 bytes, equal for sentences that count as equal."""
-    return hashlib.blake2b(composed(normalise_spaces(line)).casefold().encode(), digest_size=16).digest()
+    return hashlib.blake2b(comparable(normalise_spaces(line)).casefold().encode(), digest_size=16).digest()
 
 
 def find_components(source: Sequence[Path], target: Sequence[Path]) -> Components:

@@ -1,4 +1,4 @@
-"""Signs that another program has prepared a text: marks of subwords, Moses' escapes, punctuation apart from words.
+"""Signs that another program has prepared a text: subwords, tags, Moses' escapes, punctuation apart from words.
 
 Models and scores compare texts. A text that was prepared otherwise than the others makes both of them wrong, and
 nothing fails: a perfect translation of an escaped reference scores 27 BLEU.
@@ -7,20 +7,39 @@ nothing fails: a perfect translation of an escaped reference scores 27 BLEU.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 from phrasemt.errors import DataError
 from phrasemt.symbols import SEPARATOR, SPACE
 
 # `@@` at the end of a piece of a word (subword-nmt), U+2581 at the beginning of a word (SentencePiece).
 _SUBWORD = re.compile(rf"(?<=\S){SEPARATOR}(?= |$)|(?:(?<= )|^){SPACE}(?=\S)")
+# Lines of WMT's SGM, of IWSLT's training texts and of other documents.
+_TAG = re.compile(
+    r"\s*<(?:[?!]|/?(?:srcset|refset|tstset|doc|seg|hl|title|description|url|keywords|talkid|speaker|reviewer|translator"
+    r"|tmx|tuv?|xliff|html|body)\b)[^<]*>",
+    re.IGNORECASE,
+)
+Mark = Literal["subwords", "tags"]
+_REFUSALS: dict[Mark, tuple[str, str, str]] = {
+    "subwords": ("the text is cut into subwords", "whole words", "join the subwords (remove '@@ ')"),
+    "tags": (
+        "the text holds tags",
+        "sentences",
+        r"of SGM keep the segments (sed -n 's/.*<seg[^>]*> *\(.*\)<\/seg>.*/\1/p' FILE); of training texts remove the "
+        "lines of tags from both sides",
+    ),
+}
 # &amp;, &lt; and &gt; are also found in texts from web pages.
 _ESCAPE = re.compile(r"&(?:apos|quot|#91|#93|#124);")
 _FULL_STOP_APART = (" .", " 。")
 
-# A text counts as cut into subwords if a larger share of its lines is marked. Texts from the web are so by chance.
-_CUT = 0.01
+# A text counts as cut into subwords, or as a document, if a larger part of its lines is marked. Texts from the web are
+# so by chance.
+_MARKED = 0.01
 # From these shares of the lines on, a text counts as prepared. Another text of the same kind then has a tenth of the
 # share at least, if it is so long that five such lines are expected: by chance, fewer than one text in 100 has none.
 _PREPARED = (("escaped", "Moses' escapes such as &apos;", 0.03), ("tokenised", "a full stop apart from its word", 0.3))
@@ -29,13 +48,13 @@ _ALIKE, _EXPECTED = 0.1, 5
 
 @dataclass
 class Signs:
-    """The numbers of lines of a text, and of those with each sign. cut: the first line with a mark of subwords."""
+    """The numbers of lines of a text, and of those with each sign. first: the first line with a mark, and its piece."""
 
     lines: int = 0
-    subwords: int = 0
+    marked: Counter[Mark] = field(default_factory=Counter)
+    first: dict[Mark, tuple[int, str]] = field(default_factory=dict)
     escaped: int = 0
     tokenised: int = 0
-    cut: tuple[int, str] = (0, "")
 
     @classmethod
     def of(cls, lines: Iterable[str]) -> Signs:
@@ -43,39 +62,45 @@ class Signs:
         signs = cls()
         for line in lines:
             signs.lines += 1
-            if piece := marked(line):
-                signs.mark(signs.lines, piece)
+            if found := mark_of(line):
+                signs.add(signs.lines, *found)
             signs.escaped += "&" in line and _ESCAPE.search(line) is not None
             signs.tokenised += line.endswith(_FULL_STOP_APART)
         return signs
 
-    def mark(self, number: int, piece: str) -> None:
-        """Count a line with a mark of subwords. number: of the line; piece: of it, with the mark."""
-        self.subwords += 1
-        self.cut = self.cut if self.cut[0] else (number, piece)
+    def add(self, number: int, mark: Mark, piece: str) -> None:
+        """Count a line with a mark. number: of the line; piece: of it, with the mark."""
+        self.marked[mark] += 1
+        self.first.setdefault(mark, (number, piece))
 
-    def refuse_subwords(self, where: object, *, any_line: bool = False) -> None:
-        """Raise DataError, with a line, if so many lines hold subwords that it is no chance, or if any line does.
+    def refuse_marks(self, where: object) -> None:
+        """Raise DataError, with a line, if so many lines hold subwords or tags that it is no chance.
 
         where: name of the text.
         """
-        if self.subwords > (0 if any_line else max(1, _CUT * self.lines)):
-            number, piece = self.cut
-            raise DataError(
-                "the text is cut into subwords",
-                where=f"{where}, line {number}",
-                expected="whole words",
-                found=f"{piece!r}, and such marks in {self.subwords:,} of {self.lines:,} lines",
-                next_step="join the subwords (remove '@@ ')",
-            )
+        for mark, count in self.marked.items():
+            if count > max(1, _MARKED * self.lines):
+                raise self._refusal(mark, where)
+
+    def refuse_any_subwords(self, where: object) -> None:
+        """Raise DataError if any line holds subwords. where: name of the text."""
+        if self.marked["subwords"]:
+            raise self._refusal("subwords", where)
+
+    def _refusal(self, mark: Mark, where: object) -> DataError:
+        what, expected, next_step = _REFUSALS[mark]
+        number, piece = self.first[mark]
+        found = f"{piece!r}, and such marks in {self.marked[mark]:,} of {self.lines:,} lines"
+        return DataError(what, where=f"{where}, line {number}", expected=expected, found=found, next_step=next_step)
 
 
-def marked(line: str) -> str:
-    """The place of a line that holds the first mark of subwords; empty without marks."""
-    if SEPARATOR not in line and SPACE not in line:  # true for nearly all lines
-        return ""
-    mark = _SUBWORD.search(line)
-    return line[max(0, mark.start() - 20) : mark.end() + 20] if mark else ""
+def mark_of(line: str) -> tuple[Mark, str] | None:
+    """The mark of subwords or the tag of a line, with the first place that holds it; None for nearly all lines."""
+    if "<" in line and (tag := _TAG.match(line)):
+        return "tags", tag[0][:60]
+    if (SEPARATOR in line or SPACE in line) and (mark := _SUBWORD.search(line)):
+        return "subwords", line[max(0, mark.start() - 20) : mark.end() + 20]
+    return None
 
 
 def check_prepared_alike(texts: Mapping[str, Signs]) -> None:

@@ -131,9 +131,9 @@ def check_side(tokens: Path, token_lines: Sequence[str], text: Path, text_lines:
     Returns the signs of the text, to compare with those of the other side. Raises DataError for subwords, and for text
     that is tokenised.
     """
-    Signs.of(token_lines).refuse_subwords(tokens, any_line=True)
+    Signs.of(token_lines).refuse_any_subwords(tokens)
     signs = Signs.of(text_lines)
-    signs.refuse_subwords(text, any_line=True)
+    signs.refuse_any_subwords(text)
     if (count := sum(line.endswith(" .") for line in text_lines)) >= _TOKENISED_LINES:
         raise DataError(
             "the text for detokenised BLEU is still tokenised",

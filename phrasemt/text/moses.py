@@ -1,47 +1,67 @@
 """Moses tokens by sacremoses, and their detokenisation.
 
-Tokens equal sacremoses', with two exceptions, without which a detokeniser cannot find the text again:
+Tokens equal sacremoses', with these exceptions, without which a detokeniser cannot find the text again:
 
+* The colon in words of Finnish and Swedish (`EU:n`), the apostrophe in words of Tetum and the middle dot in words of
+  Catalan stay, and Catalan and Irish split their articles like French, as in the Perl original.
 * A typographic apostrophe (U+2019) is split like the ASCII apostrophe: `don ’t`, `l’ eau`. sacremoses makes it a token
   of its own, `don ’ t`, and joins it to neither side. Moses' pipelines for WMT replace it by the ASCII one first.
-* In languages that sacremoses has no rules for, an apostrophe between letters stays in its word. Catalan and Irish have
-  the rule of French and Italian, as in the Perl original.
+* In languages that Moses has no rules for, an apostrophe between letters stays in its word.
+* Marks without a place of their own cut no word: accents that are not composed, joiners (U+200C, U+200D), soft hyphens,
+  directions. The rules see the text without them. Neither do the hyphen U+2011, marks of Hebrew abbreviations, and the
+  letter that Uzbek writes as o and U+2018.
 
-The detokeniser joins typographic apostrophes and quotation marks as it joins ASCII ones, and single and pointed
-quotation marks as it joins brackets.
+The detokeniser joins typographic apostrophes and quotation marks as it joins ASCII ones, commas and full stops of other
+scripts too, and single and pointed quotation marks as it joins brackets.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from unicodedata import category
 
 from sacremoses import MosesDetokenizer, MosesTokenizer
+from sacremoses.corpus import Perluniprops
 
 from phrasemt.languages import WITH_MOSES_RULES, WITHOUT_SPACES
-from phrasemt.symbols import unescape
+from phrasemt.symbols import INVISIBLE, unescape
 
 # Their articles and pronouns end in an apostrophe: l’ eau. The Perl original lists all four, sacremoses two of them.
 _FRENCH_APOSTROPHE = frozenset({"fr", "it", "ca", "ga"})
+# Characters that stay in a word in front of a small letter, as in the Perl original.
+_IN_WORDS = {"fi": ":", "sv": ":", "tdt": "'", "ca": "·"}
 # The rules split every apostrophe off on both sides: T ' ai. Swedish and Finnish also quote between two U+2019.
-_SPLIT_APOSTROPHE = WITH_MOSES_RULES - _FRENCH_APOSTROPHE - {"en"}
+_SPLIT_APOSTROPHE = WITH_MOSES_RULES - _FRENCH_APOSTROPHE - {"en", "tdt"}
 _QUOTES_BY_APOSTROPHES = frozenset({"sv", "fi"})
 
 _APOSTROPHE = "\u2019"
-_APOSTROPHES = frozenset({_APOSTROPHE, "'"})
-_ANY_APOSTROPHE = re.compile("'")
 _LETTER = r"[^\W\d_]"
 _BETWEEN_LETTERS = re.compile(f"(?<={_LETTER}) {_APOSTROPHE} (?={_LETTER})")
+# What the rules see as a letter: the non-breaking hyphen, and by language further marks in words.
+_HEBREW = f'[\u05f3\u2011]|(?<={_LETTER})["\u05f4](?={_LETTER})'
+_LIKE_LETTERS = {"uz": f"\u2011|(?<=[oOgG])‘|(?<={_LETTER})‘(?={_LETTER})", "he": _HEBREW, "yi": _HEBREW}
+_ANY_LETTER = "\u02bb"
+# What belongs to the character beside it: all that is invisible, marks (category M) that are no letters of Moses, and
+# the colours of emoji.
+_ALNUM = frozenset(MosesTokenizer.IsAlnum)
+_MARKS = "".join(char for char in map(chr, range(0x20000)) if category(char)[0] == "M" and char not in _ALNUM)
+_BESIDE = INVISIBLE.replace("\u200b", "") + _MARKS + "\U0001f3fb-\U0001f3ff"  # U+200B is a space between words
+_ATTACHED = re.compile(f"(?<=[^\\s{_BESIDE}])[{_BESIDE}]+|[{_BESIDE}]+(?=[^\\s{_BESIDE}])")
+_CHARACTER = re.compile(f"(?:(?<!\\S)[{_BESIDE}]+)?[^\\s{_BESIDE}][{_BESIDE}]*|[{_BESIDE}]")
+_PLACE = re.compile("(?<= )@-@(?= )|[^ ]")
 _OPENING = frozenset("‘‚")
 _LOW_QUOTE = re.compile("‚[^‚‘]*‘")  # in a line with such a quotation, ’ is no quotation mark
 # The marks that close a quotation, by the mark that opens it. Languages differ: «so» and »so«, ‚so‘ and ‚so’, »so».
 _CLOSED_BY = {"‘": "’", "‚": "‘’", "‹": "›‹", "›": "›‹", "«": "»«", "»": "»«"}
 # sacremoses joins “ by counting it together with ", and knows neither ‘ nor ”.
 _STRAIGHT = {_APOSTROPHE: "'", "‘": "'", "”": "“"}
+# Punctuation that it does not know, and that stands where the ASCII character stands.
+_STRAIGHT |= dict(zip("،؛؟۔।॥։።፣፤፧", ",;?.....,;?", strict=True))
 # French has spaces inside of its quotation marks, other languages have none.
 _GUILLEMETS = {"«": "“", "»": "“"}
 _POINTED = frozenset("«»‹›")
-_STRAIGHTENED = frozenset(_STRAIGHT | _CLOSED_BY)
+_STRAIGHTENED = re.compile(f"[{''.join({*_STRAIGHT, *_CLOSED_BY})}{_BESIDE}]")
 # Characters of Chinese and Japanese, with their punctuation and full-width forms.
 _WIDE = "\u2e80-\u9fff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff"
 _SPACE_BESIDE_WIDE = re.compile(f"(?<=[{_WIDE}]) | (?=[{_WIDE}])")
@@ -69,15 +89,27 @@ def moses_detokenizer(language: str) -> Callable[[str], str]:
             line = _BETWEEN_LETTERS.sub(_APOSTROPHE, line)
         # sacremoses only decides where spaces stand, so its spaces can be put between the original characters.
         tokens = line.split(" ")
+        if not line.isascii():
+            tokens = [_ATTACHED.sub("", token) for token in tokens]
         if not marks.keys().isdisjoint(line):
             tokens = list(_as_brackets(tokens, marks))
         joined = moses.detokenize([token.translate(straight) for token in tokens], unescape=False)
-        if not _STRAIGHTENED.isdisjoint(line):
-            characters = iter("".join(line.split()))
-            joined = "".join(space if space == " " else next(characters) for space in joined)
+        if _STRAIGHTENED.search(line):
+            joined = _with_characters_of(line, joined)
         return _SPACE_BESIDE_WIDE.sub("", joined) if language in WITHOUT_SPACES else joined
 
     return detokenize
+
+
+def _with_characters_of(text: str, spaced: str) -> str:
+    """The characters of a text, with the spaces (and @-@) of what the rules have made of it."""
+    characters = iter(_CHARACTER.findall(text))
+
+    def character(place: re.Match[str]) -> str:
+        found = next(characters, "")
+        return found if len(place[0]) == 1 else place[0]
+
+    return _PLACE.sub(character, spaced)
 
 
 def _as_brackets(tokens: Sequence[str], marks: Mapping[str, str]) -> Iterator[str]:
@@ -101,10 +133,15 @@ class _Tokenizer(MosesTokenizer):  # type: ignore[misc]
     each full stop. This makes about six times as many lines per second. Tests compare every byte with sacremoses.
     """
 
+    _LOWER = "".join(Perluniprops().chars("Lowercase_Letter"))
     _XML = frozenset("&|<>'\"[]")
 
     def __init__(self, language: str, aggressive_dash: bool) -> None:
         super().__init__(language)
+        self._like_letters = re.compile(_LIKE_LETTERS.get(language, "\u2011"))
+        in_words = _IN_WORDS.get(language, "")
+        self._pad = re.compile(rf"([^{self.IsAlnum}\s\.'\`\,\-{in_words}])") if in_words else self.PAD_NOT_ISALNUM[0]
+        self._in_words = re.compile(rf"({in_words})(?=$|[^{self._LOWER}])") if in_words else None
         self._dash = self.AGGRESSIVE_HYPHEN_SPLIT if aggressive_dash else None
         self._commas = (self.COMMA_SEPARATE_1, self.COMMA_SEPARATE_2, self.COMMA_SEPARATE_3)
         if language == "en":
@@ -117,16 +154,22 @@ class _Tokenizer(MosesTokenizer):  # type: ignore[misc]
             self._apostrophes = [(re.compile(f"(?<![{self.IsAlpha}])'|'(?![{self.IsAlpha}])"), " ' ")]
         self._letters, self._lower = frozenset(self.IsAlpha), frozenset(self.IsLower)
         self._numbers = frozenset(self.IsN)
-        self._prefixes_before_numbers = frozenset(self.NUMERIC_ONLY_PREFIXES)
-        self._prefixes = frozenset(self.NONBREAKING_PREFIXES) - self._prefixes_before_numbers
+        entries = (entry.partition("#NUMERIC_ONLY#") for entry in self.NONBREAKING_PREFIXES)
+        # Of two entries for one prefix the last one counts, as in the Perl original.
+        before_numbers = {prefix.strip(): bool(mark) for prefix, mark, _ in entries}
+        self._prefixes_before_numbers = {prefix for prefix, only in before_numbers.items() if only}
+        self._prefixes = before_numbers.keys() - self._prefixes_before_numbers
 
     def cut(self, text: str) -> str:
-        """The result of `" ".join(self.tokenize(text, escape=True))`, apart from apostrophes (see the module)."""
-        text = self.ASCII_JUNK[0].sub("", " ".join(text.split())).strip()
-        apostrophes = [character for character in text if character in _APOSTROPHES] if _APOSTROPHE in text else []
-        if apostrophes:
-            text = text.replace(_APOSTROPHE, "'")
-        text = " ".join(self.PAD_NOT_ISALNUM[0].split(text))  # the pattern is one group, which split keeps
+        """Moses' tokens of a line, escaped."""
+        line = text = self.ASCII_JUNK[0].sub("", " ".join(text.split())).strip()
+        if not text.isascii() and "DOTMULTI" not in text:  # by this word the rules mark full stops
+            text = _ATTACHED.sub("", text).replace(_APOSTROPHE, "'")
+            text = self._like_letters.sub(_ANY_LETTER, text)
+        changed = text != line
+        text = " ".join(self._pad.split(text))  # the pattern is one group, which split keeps
+        if self._in_words:
+            text = self._in_words.sub(r" \1 ", text)
         if self._dash and "-" in text:
             text = self._dash[0].sub(self._dash[1], text)
         if ".." in text:
@@ -141,9 +184,8 @@ class _Tokenizer(MosesTokenizer):  # type: ignore[misc]
             text = " ".join(f"{text[:-2]} . '".split())
         if "DOTMULTI" in text:
             text = self.restore_multidots(text)
-        if apostrophes:  # the rules neither add nor move any
-            again = iter(apostrophes)
-            text = _ANY_APOSTROPHE.sub(lambda _: next(again), text)
+        if changed:
+            text = _with_characters_of(line, text)
         if not self._XML.isdisjoint(text):
             text = self.escape_xml(text)
         return text

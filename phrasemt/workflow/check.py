@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from phrasemt.artefacts.table import DIFFERENCE, HEADINGS
+from phrasemt.corpus.clean import scripts_of
 from phrasemt.errors import DataError, PhrasemtError, StudyError
 from phrasemt.files.lines import read_lines
 from phrasemt.files.prepared import Signs
@@ -117,6 +118,12 @@ def _warnings_of_languages(dataset: Dataset) -> Iterator[str]:
                 f"{dataset.language_key(side)}: Moses has no rules for {language_name(code)} ({code}); the rules for "
                 "all languages split punctuation off, with the abbreviations of English; an apostrophe between letters "
                 "stays"
+            )
+        if not scripts_of(tokenizer.language):
+            code = dataset.language_of(side)
+            yield (
+                f"{dataset.language_key(side)}: the script of {language_name(code)} ({code}) is not listed; cleaning "
+                "keeps its lines in any script"
             )
 
 
@@ -274,7 +281,7 @@ def _file_problems(study: Study) -> Iterator[str]:
 
 
 def _check_text(file: Path) -> None:
-    Signs.of(itertools.islice(read_lines(file), _LINES_READ)).refuse_subwords(file)
+    Signs.of(itertools.islice(read_lines(file), _LINES_READ)).refuse_marks(file)
 
 
 def _check_weights(file: Path) -> None:

@@ -251,20 +251,24 @@ def test_transcript(check: Check, study: str, transcript: str) -> None:
     assert done.returncode == 2
 
 
-def test_a_language_that_moses_has_no_rules_for_is_allowed_with_a_warning(check: Check, tmp_path: Path) -> None:
-    for name in ("text.en", "text.tr"):
+def test_a_language_without_rules_or_script_is_allowed_with_a_warning(check: Check, tmp_path: Path) -> None:
+    for name in ("text.en", "text.mni"):
         (tmp_path / name).write_text("a\n")
-    files = "partition: {text: {source: text.en, target: text.tr}, dev: 1, test: 1}"
-    study = RIGHT.replace("generator: {train: 10, dev: 10, test: 10}", files).replace("_language: de", "_language: tr")
-    done = check(study)
-    warnings = [line for line in done.stderr.splitlines() if "language" in line]
-    assert warnings == [
-        "phrasemt check: warning: study.yaml: datasets.demo.target_language: Moses has no rules for Turkish (tr); the "
-        "rules for all languages split punctuation off, with the abbreviations of English; an apostrophe between "
-        "letters stays"
-    ]
-    assert done.stdout.startswith("study.yaml: study small; data sets: demo; ")
-    assert done.returncode == 0
+    files = "partition: {text: {source: text.en, target: text.mni}, dev: 1, test: 1}"
+    study = RIGHT.replace("generator: {train: 10, dev: 10, test: 10}", files)
+    for language, warning in (
+        (
+            "tr",
+            "Moses has no rules for Turkish (tr); the rules for all languages split punctuation off, with the "
+            "abbreviations of English; an apostrophe between letters stays",
+        ),
+        ("mni", "the script of Manipuri (mni) is not listed; cleaning keeps its lines in any script"),
+    ):
+        done = check(study.replace("_language: de", f"_language: {language}"))
+        warnings = [line for line in done.stderr.splitlines() if "language" in line]
+        assert warnings == [f"phrasemt check: warning: study.yaml: datasets.demo.target_language: {warning}"]
+        assert done.stdout.startswith("study.yaml: study small; data sets: demo; ")
+        assert done.returncode == 0
 
 
 def test_a_corpus_part_that_does_not_exist_is_named_with_its_place(check: Check) -> None:

@@ -84,6 +84,9 @@ def run(
         (("Hello", "你好"), ("wrong_script", "target 0.00")),
         (("A café", "Ein Café"), ("duplicate", "0")),
         (("A cafe\u0301", "Ein Cafe\u0301"), ("duplicate", "0")),  # the same letters, decomposed
+        (("\u200eA ca\u00adfé", "Ein\u2060 Café\ufe0f"), ("duplicate", "0")),
+        (("Ber\u00adlin", "Berlin\u200f"), ("identical", "source = target")),
+        (("Hello", "\u200b \u200e"), ("empty", "target")),
     ],
 )
 def test_reasons(tmp_path: Path, pair: Pair, reason: tuple[str, str] | None) -> None:
@@ -92,22 +95,29 @@ def test_reasons(tmp_path: Path, pair: Pair, reason: tuple[str, str] | None) -> 
     assert cleaned.rows == ([0] if reason else [0, 1])
 
 
-PIECES = ["Der Hu@@ nd bellt .", "Hu@@ nde@@", "Die ▁Katze schläft ."]
-
-
 @pytest.mark.parametrize("filters", [None, CleaningFilters()])
 @pytest.mark.parametrize("side", [0, 1])
-@pytest.mark.parametrize("line", PIECES)
-def test_text_that_is_cut_into_subwords_is_refused(
-    tmp_path: Path, filters: CleaningFilters | None, side: int, line: str
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("Der Hu@@ nd bellt .", "the text is cut into subwords"),
+        ("Hu@@ nde@@", "the text is cut into subwords"),
+        ("Die ▁Katze schläft .", "the text is cut into subwords"),
+        (' <seg id="7"> Nummer 7. </seg>', r"the text holds tags .*sed -n 's/"),
+        ("<url>http://example.org/7</url>", "the text holds tags .* from both sides"),
+        ("<title>Nummer</title>", "the text holds tags"),
+    ],
+)
+def test_text_that_another_program_prepared_is_refused(
+    tmp_path: Path, filters: CleaningFilters | None, side: int, line: str, message: str
 ) -> None:
     """Outputs of systems lose the marks, and references would keep them: a perfect translation would score 17 BLEU."""
-    pairs = [(f"Number {number} barks.", f"Nummer {number} bellt.") for number in range(300)]
+    pairs = [(f"Number <b>{number}</b> barks.", f"<i>Nummer {number} bellt.") for number in range(300)]
     assert run(tmp_path, pairs, filters=filters).rows
     pairs[7:9] = [tuple(line if place == side else text for place, text in enumerate(pair)) for pair in pairs[7:9]]
     assert len(run(tmp_path, pairs, filters=filters).rows) >= 299, "texts from the web hold such marks by chance"
     pairs[5:90] = [pairs[7]] * 85
-    with pytest.raises(DataError, match=rf"raw_{('source', 'target')[side]}0, line 6: the text is cut into subwords"):
+    with pytest.raises(DataError, match=rf"raw_{('source', 'target')[side]}0, line 6: {message}"):
         run(tmp_path, pairs, filters=filters)
 
 
@@ -242,7 +252,6 @@ def test_nothing_kept(tmp_path: Path) -> None:
     ("language", "line", "share"),
     [
         ("de", "Grüße, 12 €!", 1.0),
-        ("xx", "abc где", 0.5),  # a language we do not know is taken to be written in Latin letters
         ("ru", "Привет Tom", 6 / 9),
         ("zh", "我是Tom。", 2 / 5),
         ("zh", "你好，世界！", 1.0),
@@ -254,6 +263,11 @@ def test_nothing_kept(tmp_path: Path) -> None:
         ("de", "123 …", 1.0),
         ("hi", "नमस्ते", 1.0),
         ("ar", "مرحبا", 1.0),
+        ("iu", "ᐃᓄᒃ", 1.0),
+        ("sah", "тыл where", 3 / 8),
+        ("ku", "زمان ziman", 1.0),
+        ("dv", "ދިވެހި", 1.0),
+        ("mni", "ꯃꯩꯇꯩ abc где", 1.0),  # not listed
     ],
 )
 def test_share_of_letters(language: str, line: str, share: float) -> None:
@@ -304,6 +318,17 @@ def test_line_ends_inside_lines(
     cleaned = run(tmp_path, pairs, filters=filters)
     assert cleaned.pairs == [("one two", "eins zwei"), ("three four", "drei vier"), ("five", "fünf")]
     assert "3 lines had white space or control characters normalised" in caplog.text
+
+
+def test_every_script_of_an_unlisted_language_is_kept_with_a_line_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="phrasemt")
+    pairs = [("Hello", "ꯃꯩꯇꯩ"), ("Good night", "Good evening"), ("Привет", "ꯃꯩ")]
+    cleaned = run(tmp_path, pairs, filters=CleaningFilters(), languages=("en", "mni"))
+    assert cleaned.dropped == [(2, "wrong_script", "source 0.00")]
+    assert "the script of 'mni' is not listed" in caplog.text
+    assert "the script of 'en'" not in caplog.text
 
 
 def test_scripts() -> None:

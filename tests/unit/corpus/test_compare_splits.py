@@ -95,12 +95,13 @@ def test_a_large_overlap_is_refused_unless_allowed(tmp_path: Path, dev: Pairs, t
     assert counts(tmp_path, dev=dev, test=test, overlap="allowed").keys() == {"dev", "test"}
 
 
-def test_composed_and_decomposed_letters_are_one_sentence(tmp_path: Path) -> None:
-    decomposed = [(unicodedata.normalize("NFD", f"{source} schön"), "new") for source, _ in TRAIN]
+def test_sentences_that_look_the_same_are_shared(tmp_path: Path) -> None:
     train = [(f"{source} schön", f"{target} schön") for source, target in TRAIN]
-    assert (
-        counts(tmp_path, dev=DEV, test=decomposed, train=train, overlap="allowed")["test"]["in_train"]["sources"] == 40
-    )
+    decomposed = [(unicodedata.normalize("NFD", source), "new") for source, _ in train[:20]]
+    invisible = [(f"\u200e{source}\u200e", "\u200b") for source, _ in train[20:]]
+    found = counts(tmp_path, dev=DEV, test=decomposed + invisible, train=train, overlap="allowed")["test"]
+    assert found["in_train"]["sources"] == 40
+    assert found["blank_targets"] == 20
 
 
 @pytest.mark.parametrize(

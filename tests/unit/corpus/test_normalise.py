@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phrasemt.corpus.normalise import normalise_spaces
+from phrasemt.corpus.normalise import comparable, normalise_spaces
 
 ALL_CHARACTERS = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
 
@@ -29,6 +29,7 @@ def test_every_character_between_two_words() -> None:
         ("10\u00a0000 \u2009€ ", "10 000 €"),
         ("ein\x0czwei\x85drei\x00vier", "ein zwei drei vier"),
         ("zero\u200bwidth stays", "zero\u200bwidth stays"),
+        ("\u200b \u200e\u3164", ""),
     ],
 )
 def test_examples(line: str, expected: str) -> None:
@@ -41,3 +42,12 @@ def test_properties(line: str) -> None:
     assert normalise_spaces(normal) == normal
     assert normal.split() == normal.split(" ") or normal == ""
     assert len(normal.splitlines()) <= 1
+
+
+def test_comparisons_ignore_every_format_character() -> None:
+    """Witness: the category Cf of Unicode, without the signs of Arabic and other scripts that are visible."""
+    formats = [character for character in ALL_CHARACTERS if unicodedata.category(character) == "Cf"]
+    kept = [character for character in formats if comparable(f"{character}é {character} {character}f") != "é f"]
+    visible = ("ARABIC", "SYRIAC", "KAITHI", "EGYPTIAN")
+    assert all(unicodedata.name(character).startswith(visible) and character != "\u061c" for character in kept)
+    assert len(formats) - len(kept) > 130

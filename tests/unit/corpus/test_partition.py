@@ -133,9 +133,11 @@ def test_a_corpus_gives_dev_a_sample_and_no_test_set(tmp_path: Path) -> None:
     assert {split: len(lines) for split, lines in splits.items()} == {"train": 30, "dev": 20, "test": 0}
 
 
-def test_composed_and_decomposed_letters_are_one_sentence(tmp_path: Path) -> None:
-    pairs: list[Pair] = [("schön", "a"), ("scho\u0308n", "b"), ("c", "d")]
-    inputs = write_pairs(tmp_path, pairs)
+@pytest.mark.parametrize(
+    "other", ["scho\u0308n", "\u200eschön\u200e", "sch\u00adön", "\u200b Schön\ufe0f", "schön \u200c"]
+)
+def test_sentences_that_look_the_same_are_one(tmp_path: Path, other: str) -> None:
+    inputs = write_pairs(tmp_path, [("schön", "a"), (other, "b"), ("c", "d")])
     assert list(find_components(inputs["source"], inputs["target"]).of_row) == [0, 0, 1]
 
 
