@@ -14,7 +14,7 @@ _SIZES = frozenset(["ntok_div", "ntok_min", "ntok_max"])
 class PhraseMode:
     """A way to cut a source into phrases.
 
-    segmenter: a function of phrasemt/syntax/phrases/segmenters.py; None for a model without phrases. keys: the settings
+    segmenter: a function of phrasemt/syntax/segmenters.py; None for a model without phrases. keys: the settings
     of `PhraseSegmentation` that have an effect. stored: `extract_phrases` writes the phrases of each split; those of
     other modes follow from lengths, and each batch computes them. reads_parses, reads_given: what the segmenter needs.
     """

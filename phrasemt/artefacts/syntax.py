@@ -37,7 +37,7 @@ class CollectedSentences(Artefact, pattern=of_dataset("sentences/{split}.{langua
 
 
 class GivenTrees(Artefact, pattern=of_study("annotators/{annotator}/trees.arrow")):
-    """Trees that the user gives, by the keys of their sentences (phrasemt/syntax/given_trees.py)."""
+    """Trees that the user gives, by the keys of their sentences (phrasemt/syntax/given_annotators.py)."""
 
 
 class Parses(Artefact, pattern=of_dataset("parses/{annotator}/{split}.{job}.arrow")):

@@ -35,7 +35,7 @@ from phrasemt.stages.syntax import ExtractPhrases
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import LONGEST_SENTENCE
 from phrasemt.syntax.annotations import write_annotations
-from phrasemt.syntax.phrases.extract import extract_phrases
+from phrasemt.syntax.phrases import extract_phrases
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.text.subwords import join_subwords, subword_cutter
 from phrasemt.text.tokenize import line_detokenizer, line_tokenizer

@@ -17,7 +17,7 @@ _MODEL_FILE = "StanzaFile | UserFile"
 class FetchStanzaFile(Stage):
     """Fetch one of Stanza's published model files and verify it."""
 
-    module = "phrasemt.syntax.model_files"
+    module = "phrasemt.syntax.given_annotators"
     job_name = "{language}/{file}"
     outputs = files(file="StanzaFile")
     cached = True
@@ -52,7 +52,7 @@ class AnnotatorStage(Stage):
 class TrainVectors(AnnotatorStage):
     """Train word vectors for a parser or chunker."""
 
-    module = "phrasemt.syntax.stanza.vectors"
+    module = "phrasemt.syntax.stanza.training"
     inputs = files(texts=["RegisteredText | RawText | UserFile"], trees=[_TREES], chunks=[_CHUNKS])
     outputs = files(vectors="Vectors")
     libraries = ("gensim", "sacremoses", "stanza", "torch")
@@ -110,7 +110,7 @@ class TrainChunker(AnnotatorStage):
 class DescribeAnnotator(Stage):
     """Check the model files of a parser or chunker that the workflow does not train, and write its card."""
 
-    module = "phrasemt.syntax.model_files"
+    module = "phrasemt.syntax.given_annotators"
     job_name = "{annotator}"
     inputs = files(
         constituency=[_MODEL_FILE],
@@ -136,7 +136,7 @@ class DescribeAnnotator(Stage):
 class CollectTrees(Stage):
     """Collect the trees that the user gives, by the keys of their sentences, and write the card of their parser."""
 
-    module = "phrasemt.syntax.given_trees"
+    module = "phrasemt.syntax.given_annotators"
     job_name = "{annotator}"
     inputs = files(files=["UserFile"])
     outputs = files(trees="GivenTrees", annotator="Card")
@@ -192,7 +192,7 @@ class TagSentences(AnnotateSentences):
 class ExtractPhrases(Stage):
     """Cut each source sentence into phrases."""
 
-    module = "phrasemt.syntax.phrases.extract"
+    module = "phrasemt.syntax.phrases"
     job_name = "{dataset}.{source}-{target}/{segmenter}.{split}"
     inputs = files(
         rows="Rows",
@@ -213,7 +213,7 @@ class ExtractPhrases(Stage):
 class MeasurePhrases(Stage):
     """Measure lengths of phrases, the share of constituents, and fallbacks to n-grams."""
 
-    module = "phrasemt.syntax.phrases.statistics"
+    module = "phrasemt.syntax.phrases"
     job_name = "{dataset}.{source}-{target}/{segmenter}.{split}"
     inputs = files(phrases="PhraseColumns", tokens="Tokens", subwords="Subwords | Tokens", parses=["Parses"])
     outputs = files(statistics="PhraseStatistics")
@@ -226,7 +226,7 @@ class MeasurePhrases(Stage):
 class ExtractChunks(Stage):
     """Write chunk starts and labels of each target sentence."""
 
-    module = "phrasemt.syntax.chunks.extract"
+    module = "phrasemt.syntax.chunks"
     job_name = "{dataset}.{source}-{target}/{split}"
     inputs = files(rows="Rows", tokens="Tokens", subwords="Subwords | Tokens", gold=["RawChunks"], tags=["Tags"])
     outputs = files(chunks="ChunkColumns", statistics="ChunkStatistics")

@@ -27,7 +27,7 @@ from phrasemt.syntax.sentences import BUCKETS, Keys, Sentences, key_array, key_b
 from phrasemt.syntax.store import AnnotationStore
 
 if TYPE_CHECKING:
-    from phrasemt.syntax.given_trees import TreeAnnotator
+    from phrasemt.syntax.given_annotators import TreeAnnotator
     from phrasemt.syntax.stanza.runtime import StanzaAnnotator
 
 _SENTENCES_PER_BLOCK = 1000

@@ -11,7 +11,7 @@ from phrasemt.batching.pack import pack_examples
 from phrasemt.files.lines import write_lines, write_text
 from phrasemt.stages.subwords import BuildVocabulary, PackExamples
 from phrasemt.stages.syntax import ExtractChunks
-from phrasemt.syntax.chunks.extract import extract_chunks
+from phrasemt.syntax.chunks import extract_chunks
 from phrasemt.text.vocab import build_vocabulary
 
 PAIRS = 32

@@ -13,9 +13,8 @@ from phrasemt.batching.pack import pack_examples
 from phrasemt.files.lines import write_lines, write_text
 from phrasemt.stages.subwords import BuildVocabulary, PackExamples
 from phrasemt.stages.syntax import DescribeAnnotator, TrainChunker, TrainParser, TrainTagger, TrainVectors
-from phrasemt.syntax.model_files import describe_annotator
-from phrasemt.syntax.stanza.training import train_chunker, train_parser, train_tagger
-from phrasemt.syntax.stanza.vectors import train_vectors
+from phrasemt.syntax.given_annotators import describe_annotator
+from phrasemt.syntax.stanza.training import train_chunker, train_parser, train_tagger, train_vectors
 from phrasemt.text.vocab import build_vocabulary
 
 

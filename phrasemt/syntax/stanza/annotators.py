@@ -14,8 +14,8 @@ from typing import Any
 from phrasemt.artefacts.card import ANNOTATION_VERSION, LONGEST, Card
 from phrasemt.errors import MismatchError, check_equal
 from phrasemt.symbols import CHUNK_TYPES
-from phrasemt.syntax.chunks.conll import TAGS
-from phrasemt.syntax.given_trees import TreeAnnotator
+from phrasemt.syntax.conll import TAGS
+from phrasemt.syntax.given_annotators import TreeAnnotator
 from phrasemt.syntax.stanza.runtime import (
     HARMLESS,
     Device,

@@ -1,4 +1,6 @@
-"""The stages `train_tagger`, `train_parser` and `train_chunker`.
+"""The stages `train_vectors`, `train_tagger`, `train_parser` and `train_chunker`.
+
+Word vectors are those of skip-gram (Mikolov et al. 2013).
 
 Stanza's command-line programs ask for a network, for Java and for much more time than a study has. The stages therefore
 call Stanza's training loops in this process, with small models and with an evaluation of our own, and remove all paths
@@ -9,12 +11,13 @@ says: more threads change the sums, and they hardly speed up models of this size
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import logging
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from itertools import islice
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -22,17 +25,21 @@ from typing import Any, TypeVar
 from phrasemt.artefacts.card import Card
 from phrasemt.artefacts.syntax import TaggerScores
 from phrasemt.errors import DataError
-from phrasemt.files.lines import write_lines, write_text
+from phrasemt.files.lines import read_lines, write_lines, write_text
 from phrasemt.files.system import work_folder
-from phrasemt.stages.syntax import TrainChunker, TrainParser, TrainTagger
-from phrasemt.syntax.chunks.conll import chunk_scores, read_conll
+from phrasemt.stages.syntax import TrainChunker, TrainParser, TrainTagger, TrainVectors
+from phrasemt.syntax.conll import chunk_scores, read_conll
 from phrasemt.syntax.stanza.annotators import ChunkerAnnotator, ParserAnnotator, StanzaTagger, load_tagger, short_text
 from phrasemt.syntax.stanza.runtime import Device, ProgressLog, prepare_stanza, save_model
 from phrasemt.syntax.trees import BracketScores, Tree, leaves, parse_tree, read_treebank, words
 
-_TAGGER_LOG, _PARSER_LOG, _CHUNKER_LOG = (
-    logging.getLogger(f"phrasemt.train_{part}") for part in ("tagger", "parser", "chunker")
+_VECTORS_LOG, _TAGGER_LOG, _PARSER_LOG, _CHUNKER_LOG = (
+    logging.getLogger(f"phrasemt.train_{part}") for part in ("vectors", "tagger", "parser", "chunker")
 )
+
+_WINDOW, _NEGATIVE, _EPOCHS = 3, 8, 8  # of word vectors
+_LEAST_COUNT = 2
+_MOST_WORDS = 200_000
 
 # The device of training and scoring, so that the results do not depend on whether the machine has a GPU.
 DEVICE: Device = "cpu"
@@ -47,6 +54,101 @@ ChunkedSentence = tuple[list[str], list[str]]  # tokens and their chunk tags
 _DEEPEST = 100
 # Longest chain of nodes with one child. Treebanks have at most about five in a row; Stanza fails with many more.
 _LONGEST_CHAIN = 10
+
+
+def train_vectors(
+    *, settings: TrainVectors, cores: int, texts: list[Path], trees: list[Path], chunks: list[Path], vectors: Path
+) -> None:
+    """Learn vectors from texts (one sentence per line), and from the words of trees and of CoNLL columns.
+
+    With width 0 the stage writes only the file that Stanza requires: two words with vectors of a single zero. It uses
+    one core, so that equal texts give equal bytes. Raises DataError if no word occurs twice.
+    """
+    if settings.vectors == 0:
+        _save_vectors(["the", "of"], None, vectors)
+        _VECTORS_LOG.info("train_vectors: the study sets vectors: 0")
+        return
+    with work_folder(vectors) as folder:
+        sentences = itertools.chain(
+            _tokenised(texts, settings.language),
+            (words(tree) for path in trees for tree in read_treebank(path)),
+            (tokens for path in chunks for tokens, _ in read_conll(path) if tokens),
+        )
+        # Tokenise once, because the text is read several times. No token contains a line feed; spaces are replaced.
+        count = write_lines(folder / "text", (" ".join(token.replace(" ", "_") for token in s) for s in sentences))
+        known, matrix = _learn_vectors(_TokenFile(folder / "text"), settings)
+    if not known:
+        raise DataError(
+            "no words to learn vectors from",
+            where=", ".join(map(str, [*texts, *trees, *chunks])),
+            expected=f"words that occur {_LEAST_COUNT} times",
+            next_step="give more text, or set vectors: 0",
+        )
+    _save_vectors(known, matrix, vectors)
+    _VECTORS_LOG.info("train_vectors: %s words from %s sentences", f"{len(known):,}", f"{count:,}")
+
+
+def _tokenised(texts: list[Path], language: str) -> Iterator[list[str]]:
+    """The tokens of raw texts as parsers see them: Moses tokens without escapes."""
+    from sacremoses import MosesTokenizer
+
+    moses = MosesTokenizer(language)
+    for path in texts:
+        for line in read_lines(path):
+            yield moses.tokenize(line, escape=False)
+
+
+@dataclass(frozen=True)
+class _TokenFile:
+    """The sentences of a token file; each iteration reads the file again."""
+
+    path: Path
+
+    def __iter__(self) -> Iterator[list[str]]:
+        return (line.split(" ") for line in read_lines(self.path) if line)
+
+
+def _learn_vectors(sentences: Iterable[list[str]], settings: TrainVectors) -> tuple[list[str], Any]:
+    """The words by decreasing frequency, and their vectors, float32 [words, width]."""
+    from gensim.models import Word2Vec
+    from gensim.models.callbacks import CallbackAny2Vec
+
+    class Report(CallbackAny2Vec):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self._progress = ProgressLog(_VECTORS_LOG, "epoch", _EPOCHS)
+            self._done = 0
+
+        def on_epoch_end(self, model: Word2Vec) -> None:
+            self._done += 1
+            self._progress.report(self._done)
+
+    model = Word2Vec(
+        vector_size=settings.vectors,
+        window=_WINDOW,
+        sg=1,
+        negative=_NEGATIVE,
+        min_count=_LEAST_COUNT,
+        max_final_vocab=_MOST_WORDS,
+        workers=1,  # with several workers, chance would decide the order of updates
+        seed=settings.seed,
+        hashfxn=lambda text: zlib.crc32(text.encode()),  # Python's own hash differs between processes
+    )
+    model.build_vocab(sentences)
+    if not len(model.wv):
+        return [], None
+    model.train(sentences, total_examples=model.corpus_count, epochs=_EPOCHS, callbacks=[Report()])
+    return model.wv.index_to_key, model.wv.vectors
+
+
+def _save_vectors(known: list[str], matrix: Any, path: Path) -> None:
+    """Write vectors in the format of Stanza's Pretrain: special words first, with zero vectors."""
+    import torch
+    from stanza.models.common.pretrain import PretrainedWordVocab
+    from stanza.models.common.vocab import VOCAB_PREFIX_SIZE
+
+    learned = torch.zeros(len(known), 1) if matrix is None else torch.from_numpy(matrix)
+    vectors = torch.cat([torch.zeros(VOCAB_PREFIX_SIZE, learned.shape[1]), learned])
+    save_model({"vocab": PretrainedWordVocab(known).state_dict(), "emb": vectors}, path)
 
 
 def train_tagger(
@@ -282,7 +384,7 @@ def train_and_dev(
 
 
 def _some(items: Iterable[Item], most: int | None, paths: list[Path], what: str) -> list[Item]:
-    found = list(islice(items, most))
+    found = list(itertools.islice(items, most))
     if not found:
         raise DataError(f"there are no {what}", where=", ".join(map(str, paths)), next_step="give other files")
     return found

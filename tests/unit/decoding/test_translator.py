@@ -35,7 +35,7 @@ from phrasemt.study.architectures import (
 from phrasemt.study.schema import Decoding
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.syntax.annotate import parse_sentences
-from phrasemt.syntax.phrases.extract import extract_phrases
+from phrasemt.syntax.phrases import extract_phrases
 from phrasemt.syntax.sentences import collect_sentences
 from phrasemt.text.subwords import apply_subwords, learn_subwords
 from phrasemt.text.tokenize import tokenize_text

@@ -27,7 +27,7 @@ from phrasemt.files.lines import (
     write_lines,
     write_text,
 )
-from phrasemt.syntax.chunks.conll import read_conll
+from phrasemt.syntax.conll import read_conll
 from phrasemt.syntax.trees import read_treebank
 
 # Each of these ends a line for str.splitlines and must not end one here.

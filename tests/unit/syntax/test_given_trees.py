@@ -12,7 +12,7 @@ from phrasemt.files.lines import write_lines
 from phrasemt.stages.syntax import AnnotateSentences, CollectSentences, CollectTrees
 from phrasemt.syntax.annotate import parse_sentences
 from phrasemt.syntax.annotations import Annotation, Annotations
-from phrasemt.syntax.given_trees import collect_trees
+from phrasemt.syntax.given_annotators import collect_trees
 from phrasemt.syntax.sentences import collect_sentences, parser_tokens, sentence_key
 
 TREES = """\

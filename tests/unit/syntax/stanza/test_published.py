@@ -22,7 +22,7 @@ from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.registry import stanza_models as published
 from phrasemt.registry.stanza_models import files_of_package, load_published, published_file
 from phrasemt.stages.syntax import FetchStanzaFile, TrainParser
-from phrasemt.syntax.model_files import fetch_stanza_file
+from phrasemt.syntax.given_annotators import fetch_stanza_file
 from phrasemt.syntax.stanza import training
 from phrasemt.syntax.stanza.annotators import ParserAnnotator, load_annotator
 from phrasemt.syntax.trees import parse_tree, words

@@ -18,8 +18,7 @@ from phrasemt.artefacts.syntax import TaggerScores
 from phrasemt.errors import DataError
 from phrasemt.files.system import work_folder
 from phrasemt.stages.syntax import TrainChunker, TrainParser, TrainTagger, TrainVectors
-from phrasemt.syntax.stanza.training import train_and_dev, train_chunker, train_parser, train_tagger
-from phrasemt.syntax.stanza.vectors import train_vectors
+from phrasemt.syntax.stanza.training import train_and_dev, train_chunker, train_parser, train_tagger, train_vectors
 from phrasemt.syntax.trees import parse_tree, read_treebank, tree_text, words
 
 RARE = "(FRAG (ADVP (RB so)) (XQ (XX .)))"  # a label, a tag and words that no training tree has

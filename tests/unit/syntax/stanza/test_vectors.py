@@ -9,7 +9,7 @@ import pytest
 
 from phrasemt.errors import DataError
 from phrasemt.stages.syntax import TrainVectors
-from phrasemt.syntax.stanza.vectors import train_vectors
+from phrasemt.syntax.stanza.training import train_vectors
 
 
 @pytest.fixture

@@ -19,10 +19,10 @@ from phrasemt.files.columns import ColumnFile
 from phrasemt.files.lines import write_lines
 from phrasemt.stages.syntax import ExtractChunks
 from phrasemt.symbols import CHUNK_LABELS as LABELS
+from phrasemt.syntax import chunks
 from phrasemt.syntax.annotations import Annotation, write_annotations
-from phrasemt.syntax.chunks import extract as chunks
-from phrasemt.syntax.chunks.conll import TAGS
-from phrasemt.syntax.chunks.extract import align_tags, extract_chunks, starts_and_labels
+from phrasemt.syntax.chunks import align_tags, extract_chunks, starts_and_labels
+from phrasemt.syntax.conll import TAGS
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 
 Gold = Sequence[tuple[Sequence[str], Sequence[str]]]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phrasemt.errors import DataError
-from phrasemt.syntax.chunks.conll import chunk_scores, chunk_spans, read_conll
+from phrasemt.syntax.conll import chunk_scores, chunk_spans, read_conll
 
 TAGS = st.lists(st.sampled_from(["O", "B-NP", "I-NP", "B-VP", "I-VP", "B-PP"]), max_size=12)
 

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasemt.study.architectures import PhraseSegmentation
-from phrasemt.syntax.phrases.algorithm_1 import Nodes, append_eos, phrase_ends, tree_nodes
-from phrasemt.syntax.phrases.ngrams import ngram_ends
+from phrasemt.syntax.algorithm_1 import Nodes, append_eos, phrase_ends, tree_nodes
+from phrasemt.syntax.ngrams import ngram_ends
 
 # A tree is a list of trees; a word is the number of its subwords.
 Shape = list["Shape"] | int

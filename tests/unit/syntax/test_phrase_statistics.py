@@ -13,7 +13,7 @@ from phrasemt.files.lines import write_lines
 from phrasemt.stages.syntax import MeasurePhrases
 from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.syntax.annotations import Annotation, write_annotations
-from phrasemt.syntax.phrases.statistics import measure_phrases, node_spans
+from phrasemt.syntax.phrases import measure_phrases, node_spans
 from phrasemt.syntax.sentences import sentence_key
 
 TREES = {

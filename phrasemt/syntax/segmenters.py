@@ -12,8 +12,8 @@ from hashlib import blake2b
 from random import Random
 
 from phrasemt.study.architectures import PhraseSegmentation
-from phrasemt.syntax.phrases.algorithm_1 import append_eos, phrase_ends, tree_nodes
-from phrasemt.syntax.phrases.ngrams import ngram_ends, phrase_tokens
+from phrasemt.syntax.algorithm_1 import append_eos, phrase_ends, tree_nodes
+from phrasemt.syntax.ngrams import ngram_ends, phrase_tokens
 
 
 @dataclass(frozen=True, slots=True)

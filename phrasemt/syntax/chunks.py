@@ -24,7 +24,7 @@ from phrasemt.files.parallel import map_in_order
 from phrasemt.stages.syntax import ExtractChunks
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL
 from phrasemt.syntax.annotations import Annotations, required
-from phrasemt.syntax.chunks.conll import chunk_spans, read_conll
+from phrasemt.syntax.conll import chunk_spans, read_conll
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.word_offsets import SplitLines, offsets_of_block, split_lines
 

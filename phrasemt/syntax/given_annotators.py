@@ -1,21 +1,29 @@
-"""Your trees, of any parser: the stage `collect_trees`, and the annotator that looks them up.
+"""Annotators that you give: the stages `fetch_stanza_file` and `describe_annotator` (models), `collect_trees` (trees).
 
-A sentence finds its tree by its tokens, so files may contain the trees of many texts in any order. The leaves of a tree
-are the tokens of the sentence, with or without the escapes of Moses and of the Penn Treebank.
+A published model file is listed in phrasemt/registry/stanza_models.yaml. The environment variable PHRASEMT_STANZA_URL
+names a mirror with Stanza's layout, `<URL>/stanza-<language>/resolve/<revision>/models/<processor>/<package>.pt`, for
+machines without network. It changes no result.
+
+Your trees come from any parser. A sentence finds its tree by its tokens, so files may contain the trees of many texts
+in any order. The leaves of a tree are the tokens of the sentence, with or without the escapes of Moses and of the Penn
+Treebank.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from phrasemt.artefacts.card import Card
+from phrasemt.artefacts.card import OPTIONAL, ROLES, Card
 from phrasemt.errors import DataError
-from phrasemt.stages.syntax import CollectTrees
+from phrasemt.files.download import DownloadRequest, download
+from phrasemt.registry.stanza_models import URL
+from phrasemt.stages.syntax import CollectTrees, DescribeAnnotator, FetchStanzaFile
 from phrasemt.symbols import unescape
 from phrasemt.syntax.annotations import Annotation, Annotations, write_sorted_annotations
 from phrasemt.syntax.sentences import BUCKETS, KEY_BYTES, Keys, key_array, sentence_key
@@ -23,9 +31,62 @@ from phrasemt.syntax.trees import read_treebank, tree_text, words
 
 log = logging.getLogger("phrasemt.collect_trees")
 
+URL_VARIABLE = "PHRASEMT_STANZA_URL"
 NO_TREE = "no tree was given"
 _SHOWN = 100  # characters of a sentence in a message
 _KEY_DIGITS = 2 * KEY_BYTES
+
+
+def fetch_stanza_file(*, settings: FetchStanzaFile, cores: int, file: Path) -> None:
+    """Download a model file and compare it with its checksum.
+
+    Raises DownloadError if the file cannot be fetched or differs from the published file.
+    """
+    base = os.environ.get(URL_VARIABLE, URL).rstrip("/")
+    source = settings.source.model_copy(update={"url": settings.source.url.replace(URL, base, 1)})
+    other_ways = (
+        f"name a mirror with the same layout in {URL_VARIABLE}, or give the files of a parser in the study (files)"
+    )
+    download(DownloadRequest(source, "fetch_stanza_file", other_ways), file)
+
+
+def describe_annotator(
+    *,
+    settings: DescribeAnnotator,
+    cores: int,
+    constituency: list[Path],
+    chunker: list[Path],
+    tagger: list[Path],
+    vectors: list[Path],
+    forward_charlm: list[Path],
+    backward_charlm: list[Path],
+    annotator: Path,
+) -> None:
+    """Write the card of model files. Each list holds the file of a role, or is empty.
+
+    Raises DataError if a file that the annotator needs is missing, or if a role has a file too many.
+    """
+    given = {
+        "constituency": constituency,
+        "chunker": chunker,
+        "tagger": tagger,
+        "vectors": vectors,
+        "forward_charlm": forward_charlm,
+        "backward_charlm": backward_charlm,
+    }
+    roles = ROLES[settings.kind]
+    for role, paths in given.items():
+        least, most = int(role in roles and role not in OPTIONAL), int(role in roles)
+        if not least <= len(paths) <= most:
+            raise DataError(
+                f"the model files do not make an annotator of the kind {settings.kind}",
+                where=f"role {role}",
+                expected="one file" if least else "at most one file" if most else "no file",
+                found=", ".join(map(str, paths)) or "none",
+                next_step="correct the files in the study",
+            )
+    files = {role: paths[0] for role, paths in given.items() if paths}
+    Card.of_files(kind=settings.kind, origin=settings.origin, language=settings.language, files=files).write(annotator)
 
 
 def collect_trees(*, settings: CollectTrees, cores: int, files: list[Path], trees: Path, annotator: Path) -> None:
@@ -54,9 +115,8 @@ def collect_trees(*, settings: CollectTrees, cores: int, files: list[Path], tree
             raise DataError("no trees", where=", ".join(map(str, files)), next_step="check the files in the study")
         description = {"kind": "constituency", "origin": "trees", "fingerprint": ""}
         write_sorted_annotations(trees, map(_read_spill, spills), description)
-    Card.of_files(kind="constituency", origin="trees", language=settings.language, files={"trees": trees}).write(
-        annotator
-    )
+    card = Card.of_files(kind="constituency", origin="trees", language=settings.language, files={"trees": trees})
+    card.write(annotator)
     log.info("collect_trees: %s trees", f"{count:,}")
 
 
