@@ -22,7 +22,6 @@ part() { # name, seconds, program, its argument
   case $1 in
     first)
       part differences 150 differences
-      part attention 60 attention_kernels
       part updates 200 speed updates
       ;;
     second)

@@ -18,10 +18,6 @@ def _direct(repository: Path) -> list[str]:
     return [*project["dependencies"], *(name for extra in project["optional-dependencies"].values() for name in extra)]
 
 
-def _targets(repository: Path) -> list[str]:
-    return re.findall(r"^([a-z-]+):", (repository / "Makefile").read_text(), flags=re.MULTILINE)
-
-
 def test_every_direct_dependency_is_pinned_with_a_reason(repository: Path, pins: dict[str, str]) -> None:
     text = (repository / "constraints.txt").read_text()
     for name in _direct(repository):
@@ -35,13 +31,6 @@ def test_documents_repeat_the_version_of_the_package(repository: Path) -> None:
     repeated = {"CITATION.cff": f"\nversion: {version}\n", "docs/citing.md": f"  version = {{{version}}}\n"}
     for path, line in (repeated | {"CHANGELOG.md": f"\n## {version}, "}).items():
         assert line in (repository / path).read_text(), path
-
-
-def test_the_commands_of_the_readme_are_targets(repository: Path) -> None:
-    readme = (repository / "README.md").read_text()
-    named = re.findall(r"\bmake ([a-z-]+)", readme)
-    assert {"demo", "test"} <= set(named)
-    assert set(named) <= set(_targets(repository))
 
 
 def test_make_refuses_a_misspelt_variable(repository: Path) -> None:

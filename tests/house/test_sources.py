@@ -14,6 +14,9 @@ MOST_LINES = 600
 # The command line asks these of a stage before it does anything; they must not wait for torch (about two seconds).
 WITHOUT_TORCH = [
     "phrasemt.cli",
+    "phrasemt.commands.plan",
+    "phrasemt.commands.status",
+    "phrasemt.runs.start",
     "phrasemt.workflow.flow",
     "phrasemt.workflow.run_stage",
     "phrasemt.stages",

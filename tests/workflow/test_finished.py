@@ -101,12 +101,6 @@ def test_snakemake_reports_the_table_and_the_page_with_captions(finished: Workpl
     assert "train_parser" in page, "no graph of the rules"
 
 
-def test_messages_stand_in_the_log_of_the_stage(undisturbed: Workplace) -> None:
-    for log in ("train_model/demo.en-de/max.1.log", "tokenize_text/demo.en-de/train.de.log", "make_table.log"):
-        stage = log.split("/")[0].removesuffix(".log")
-        assert f"{stage}: " in (undisturbed.folder / "logs" / "tiny" / log).read_text()
-
-
 def test_a_pair_can_be_traced_to_its_translation(undisturbed: Workplace) -> None:
     done = undisturbed.phrasemt("trace", "test:3", "--study", "study.yaml", "--system", "max")
     assert done.returncode == 0, done.stderr

@@ -102,25 +102,7 @@ def test_jobs_that_snakemake_has_no_record_of_are_named_with_what_changed(finish
     assert "  code: score_system of base, bi, max\n" in plan
 
 
-def test_gpu_hours_are_those_of_a_machine_with_gpus(finished: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
-    finished.write_study(STUDY.replace("max_updates: 2", "max_updates: 3\n      precision: bfloat16"))
-    for path in (finished.folder / "benchmarks").rglob("train_model/**/*.tsv"):
-        path.write_text("s\th:m:s\n1800.0\t0:30:00\n")
-    program = finished.folder / "bin" / "nvidia-smi"
-    program.parent.mkdir()
-    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
-    program.write_text("#!/bin/sh\necho 0, GPU-a\n")
-    program.chmod(0o755)
-    plan = _plan(finished, "study.yaml")
-    assert re.search(r"^  train_model +4 +2\.00 +2\.00 ", plan, re.MULTILINE)  # half an hour each
-    assert "GPUs older than Ampere (V100, T4) compute in float32" in plan
-
-
-def test_mistakes_of_a_study_and_of_arguments_end_the_plan(finished: Workplace) -> None:
-    finished.write_study(STUDY.replace("max_updates: 2", "max_updates: -2"))
-    assert "systems.base.training.max_updates" in _plan(finished, "study.yaml", code=2)
-    assert "no such file" in _plan(finished, "missing.yaml", code=2)
-    finished.write_study(STUDY)
+def test_a_missing_profile_ends_the_plan(finished: Workplace) -> None:
     message = _plan(finished, "study.yaml", "--profile", "profiles/missing", code=2)
     assert "Snakemake cannot plan this study" in message
     assert "profiles/missing" in message

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
+from warm_python import WarmPython
 from workplace import STUDY, Workplace
 
 from phrasemt.runs.plan import plan_of
@@ -208,6 +209,60 @@ def test_a_new_system_reruns_nothing_of_the_others(finished: Workplace) -> None:
     }
     finished.write_study(yaml.safe_dump(study, sort_keys=False))
     assert _planned(finished) == _training("mean")
+
+
+# Stages that take all test sets at once.
+OF_ALL_TEST_SETS = {"compare_splits", "score_system", "score_chunks", "compare_systems", "score_by_length"}
+OF_ALL_TEST_SETS |= {"score_perplexity", "make_table", "write_report"}
+
+
+def test_a_new_test_set_trains_and_translates_nothing_old(repository: Path, tmp_path: Path, warm: WarmPython) -> None:
+    """Nor parses, nor cuts into phrases. Every output is there, as if the study had run."""
+
+    def file(name: str) -> str:
+        (tmp_path / name).touch()
+        return name
+
+    study = yaml.safe_load(STUDY)
+    names = ("train", "dev", "old", "new")
+    train, dev, old, new = ([{side: file(f"{name}.{side}") for side in ("source", "target")}] for name in names)
+    splits = {"train": train, "dev": dev, "test": {"old": old}}
+    dataset = study["datasets"]["demo"]
+    dataset |= {"splits": splits, "parse_jobs": 2}
+    del dataset["generator"]
+    for kind, annotator, roles in (
+        ("parsers", "english", ("constituency", "tagger")),
+        ("chunkers", "german", ("chunker",)),
+    ):
+        study[kind][annotator] = {"language": annotator[:2].replace("ge", "de")}
+        study[kind][annotator]["files"] = {role: file(f"{role}.pt") for role in (*roles, "vectors")}
+    workplace = Workplace.new(repository, tmp_path, yaml.safe_dump(study), warm)
+
+    def planned(*, all_files: bool = False) -> set[tuple[str, str]]:
+        """Rules and outputs that Snakemake would make."""
+        done = workplace.snakemake("--summary")
+        assert done.returncode == 0, done.stderr
+        header, *rows = [line.split("\t") for line in done.stdout.splitlines() if "\t" in line]
+        files = [dict(zip(header, row, strict=True)) for row in rows]
+        return {(one["rule"], one["output_file"]) for one in files if all_files or one["plan"] != "no update"}
+
+    outputs = planned(all_files=True)
+    for _, path in outputs:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(path)
+    done = workplace.snakemake("--touch", "--forceall")
+    assert done.returncode == 0, done.stderr
+    assert planned() == set()
+    splits["test"]["new"] = new
+    workplace.write_study(yaml.safe_dump(study))
+    found = planned()
+    assert {rule for rule, _ in found} >= {
+        "translate_examples",
+        "parse_sentences",
+        "extract_phrases",
+        *OF_ALL_TEST_SETS,
+    }
+    assert not [one for one in found & outputs if one[0] not in OF_ALL_TEST_SETS]
 
 
 def test_a_new_seed_trains_that_seed_only(finished: Workplace) -> None:

@@ -18,7 +18,6 @@ from phrasemt.registry.corpora import load_registry
 from phrasemt.runs.notes import RunNote, study_of
 from phrasemt.runs.start import open_study
 from phrasemt.study.schema import Study
-from phrasemt.study.tokenization import Tokenizer
 from phrasemt.workflow.check import read_study
 from phrasemt.workflow.flow import Flow
 from phrasemt.workflow.paths import Paths
@@ -82,10 +81,6 @@ def test_every_asks_for_each_data_sets_own_splits(flow: Flow) -> None:
     assert flow.every("{system}", datasets=[]) == []
 
 
-def test_groups_of_the_study(flow: Flow) -> None:
-    assert (flow.generated, flow.partitioned, flow.challengers) == (["generated"], ["cut", "sampled"], ["wide"])
-
-
 def test_wildcards_stand_for_names_of_the_study_only(flow: Flow) -> None:
     patterns = {name: re.compile(f"(?:{pattern})$") for name, pattern in flow.wildcards.items()}
     assert patterns["dataset"].match("generated")
@@ -99,17 +94,6 @@ def test_wildcards_stand_for_names_of_the_study_only(flow: Flow) -> None:
     assert not patterns["file"].match("a/b")
 
 
-def test_dev_is_a_sample_of_the_training_texts(flow: Flow, tmp_path: Path) -> None:
-    """Train and dev are what the cut makes of both texts; the test set is a text of the user as ever."""
-    target = flow.files("raw texts", "target")
-    of_split = {split: target(_wildcards(dataset="sampled", split=split)) for split in ("train", "dev", "s")}
-    raw = "results/mixed/sampled.en-de/raw/"
-    assert of_split == {"train": [f"{raw}train.de"], "dev": [f"{raw}dev.de"], "s": [str(tmp_path / "more.de")]}
-    both = [str(tmp_path / "my.en"), str(tmp_path / "more.en")]
-    assert flow.files("whole texts", "source")(_wildcards(dataset="sampled")) == both
-    assert flow.study.datasets["sampled"].test_sets == ("s",)
-
-
 def _with_references(tmp_path: Path) -> dict[str, Any]:
     raw = _study(tmp_path)
     for name in ("two.de", "three.de"):
@@ -120,29 +104,56 @@ def _with_references(tmp_path: Path) -> dict[str, Any]:
     return raw
 
 
-def test_each_reference_of_a_test_set_is_a_text_of_its_own(tmp_path: Path) -> None:
+# Which files a job reads: the arguments of `Flow.files`, wildcards, and files; those of the user are below HOME.
+FILES = [
+    (("raw texts", "source"), {"dataset": "mine", "split": "train"}, ["HOME/my.en", "HOME/more.en"]),
+    (("raw texts", "target"), {"dataset": "mine", "split": "b"}, ["HOME/more.de"]),
+    (("raw texts", "target"), {"dataset": "mine", "split": "b.2"}, ["HOME/two.de"]),
+    (("raw texts", "source"), {"dataset": "mine", "split": "b.3"}, ["HOME/more.en"]),
+    (("raw texts", "source"), {"dataset": "generated", "split": "dev"}, ["RESULTS/generated.en-de/raw/dev.en"]),
+    (("raw texts", "target"), {"dataset": "cut", "split": "test"}, ["RESULTS/cut.en-de/raw/test.de"]),
+    (("raw texts", "source"), {"dataset": "back", "split": "train"}, ["resources/multi30k/train.de", "HOME/my.en"]),
+    # Train and dev are what the cut makes of both texts; the test set is a text of the user as ever.
+    (("raw texts", "target"), {"dataset": "sampled", "split": "dev"}, ["RESULTS/sampled.en-de/raw/dev.de"]),
+    (("raw texts", "target"), {"dataset": "sampled", "split": "s"}, ["HOME/more.de"]),
+    (("whole texts", "source"), {"dataset": "sampled"}, ["HOME/my.en", "HOME/more.en"]),
+    (("whole texts", "target"), {"dataset": "cut"}, ["HOME/my.de"]),
+    (
+        ("original files",),
+        {"corpus": "multi30k", "part": "train", "language": "de"},
+        ["resources/multi30k/original/train.de.gz"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("table", "wildcards", "expected"), FILES)
+def test_files_of_a_job(tmp_path: Path, table: tuple[str, ...], wildcards: dict[str, str], expected: list[str]) -> None:
     flow = Flow(Study.model_validate(_with_references(tmp_path)))
-    target = flow.files("raw texts", "target")
-    assert target(_wildcards(dataset="mine", split="b")) == [str(tmp_path / "more.de")]
-    assert target(_wildcards(dataset="mine", split="b.2")) == [str(tmp_path / "two.de")]
-    assert target(_wildcards(dataset="mine", split="b.3")) == [str(tmp_path / "three.de")]
-    assert flow.files("raw texts", "source")(_wildcards(dataset="mine", split="b.3")) == [str(tmp_path / "more.en")]
-    assert re.fullmatch(flow.wildcards["split"], "b.3")
-    assert not re.fullmatch(flow.wildcards["split"], "a.2")
-    names = {"dataset": "mine", "source": "en", "target": "de"}
-    references = flow.of(Paths("mixed").clean_text.at(language="{target}"), "references")(_wildcards(**names))
-    assert references == [f"results/mixed/mine.en-de/corpus/{split}.de" for split in ("a", "b", "b.2", "b.3")]
-    settings = flow.settings("score_system", _wildcards(**names, system="base", seed="1"))
-    assert settings.references == [1, 3]  # type: ignore[attr-defined]
+    found = flow.files(*table)(_wildcards(**wildcards))
+    assert found == [one.replace("HOME", str(tmp_path)).replace("RESULTS", "results/mixed") for one in expected]
 
 
 def test_only_further_references_are_compared_beside_the_test_sets(tmp_path: Path) -> None:
     flow = Flow(Study.model_validate(_with_references(tmp_path)))
+    assert re.fullmatch(flow.wildcards["split"], "b.3")
+    assert not re.fullmatch(flow.wildcards["split"], "a.2")
     names = {"dataset": "mine", "source": "en", "target": "de"}
-    further = flow.of(Paths("mixed").clean_text.at(language="{target}"), "further references")(_wildcards(**names))
-    assert further == [f"results/mixed/mine.en-de/corpus/{split}.de" for split in ("b.2", "b.3")]
+    for choice, splits in (("references", ["a", "b", "b.2", "b.3"]), ("further references", ["b.2", "b.3"])):
+        found = flow.of(Paths("mixed").clean_text.at(language="{target}"), choice)(_wildcards(**names))
+        assert found == [f"results/mixed/mine.en-de/corpus/{split}.de" for split in splits]
+    assert flow.settings("score_system", _wildcards(**names, system="base", seed="1")).references == [1, 3]
     settings = flow.settings("compare_splits", _wildcards(**names))
-    assert (settings.splits, settings.references) == (["dev", "a", "b"], [0, 0, 2])  # type: ignore[attr-defined]
+    assert (settings.splits, settings.references) == (["dev", "a", "b"], [0, 0, 2])
+
+
+def test_where_words_are_not_cut_models_read_tokens(flow: Flow, tmp_path: Path) -> None:
+    wildcards = _wildcards(dataset="back", split="c", source="de", target="en")
+    assert flow.of(flow.text_of_models("target"))(wildcards) == ["results/mixed/back.de-en/subwords/c.en"]
+    study = _study(tmp_path)
+    study["datasets"]["back"]["subwords"] = {"unit": "word"}
+    flow = Flow(Study.model_validate(study))
+    assert flow.of(flow.text_of_models("target"))(wildcards) == ["results/mixed/back.de-en/tokens/c.en"]
+    assert flow.of(flow.paths.codes, "subwords")(wildcards) == []
 
 
 def _names(tmp_path: Path, name: str) -> dict[str, dict[str, Any]]:
@@ -198,60 +209,6 @@ def test_references_without_effect_are_refused(
         Study.model_validate(raw)
 
 
-def test_a_missing_reference_is_named(tmp_path: Path) -> None:
-    raw = _with_references(tmp_path)
-    (tmp_path / "two.de").unlink()
-    path = tmp_path / "study.yaml"
-    path.write_text(yaml.safe_dump(raw))
-    with pytest.raises(StudyError, match=r"datasets\.mine\.splits\.test\.b\.0\.references\.0: no such file: .*two\.de"):
-        read_study(path)
-
-
-def test_a_pattern_of_no_names_fits_nothing() -> None:
-    assert re.fullmatch(Flow.only([]), "") is None
-    assert re.fullmatch(Flow.only(["a+b"]), "a+b")
-
-
-def test_raw_texts(flow: Flow, tmp_path: Path) -> None:
-    source, target = flow.files("raw texts", "source"), flow.files("raw texts", "target")
-    assert source(_wildcards(dataset="mine", split="train")) == [str(tmp_path / "my.en"), str(tmp_path / "more.en")]
-    assert target(_wildcards(dataset="mine", split="b")) == [str(tmp_path / "more.de")]
-    assert source(_wildcards(dataset="generated", split="dev")) == ["results/mixed/generated.en-de/raw/dev.en"]
-    assert target(_wildcards(dataset="cut", split="test")) == ["results/mixed/cut.en-de/raw/test.de"]
-    assert source(_wildcards(dataset="back", split="train")) == ["resources/multi30k/train.de", str(tmp_path / "my.en")]
-    assert flow.files("whole texts", "target")(_wildcards(dataset="cut")) == [str(tmp_path / "my.de")]
-
-
-def test_a_file_of_each_test_set_of_a_data_set(flow: Flow) -> None:
-    translations = flow.of(flow.paths.translated_text, "test sets")
-    wildcards = _wildcards(dataset="mine", source="en", target="de", system="base", seed="1")
-    folder = "results/mixed/mine.en-de/translations/base/1"
-    assert translations(wildcards) == [f"{folder}/a.txt", f"{folder}/b.txt"]
-
-
-def test_where_words_are_not_cut_models_read_tokens(flow: Flow, tmp_path: Path) -> None:
-    wildcards = _wildcards(dataset="back", split="c", source="de", target="en")
-    assert flow.of(flow.text_of_models("target"))(wildcards) == ["results/mixed/back.de-en/subwords/c.en"]
-    source = flow.of(flow.text_of_models("source"), split="train")
-    assert source(wildcards) == ["results/mixed/back.de-en/subwords/train.de"]
-    assert flow.of(flow.paths.subword_counts.at(language="{source}"), "subwords")(wildcards) == [
-        "results/mixed/back.de-en/subwords/counts.de"
-    ]
-    study = _study(tmp_path)
-    study["datasets"]["back"]["subwords"] = {"unit": "word"}
-    flow = Flow(Study.model_validate(study))
-    assert flow.of(flow.text_of_models("target"))(wildcards) == ["results/mixed/back.de-en/tokens/c.en"]
-    assert flow.of(flow.paths.codes, "subwords")(wildcards) == []
-    assert flow.of(flow.text_of_models("target"))(_wildcards(dataset="mine", split="a")) == [
-        "results/mixed/mine.en-de/subwords/a.de"
-    ]
-
-
-def test_original_files(flow: Flow) -> None:
-    wildcards = _wildcards(corpus="multi30k", part="train", language="de")
-    assert flow.files("original files")(wildcards) == ["resources/multi30k/original/train.de.gz"]
-
-
 def test_an_edited_entry_of_a_registry_is_another_parameter(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
     file = _wildcards(corpus="multi30k", file="train.en.gz")
     side = _wildcards(corpus="multi30k", part="train", language="en")
@@ -266,18 +223,6 @@ def test_an_edited_entry_of_a_registry_is_another_parameter(flow: Flow, monkeypa
     monkeypatch.setitem(load_registry(), "multi30k", corpus.model_copy(update={"files": files}))
     assert fetched(file) != before[0]
     assert extracted(side) == before[1]
-
-
-def test_settings_are_the_part_of_the_study_that_the_stage_uses(flow: Flow) -> None:
-    tokenize = flow.params("tokenize_text")["settings"](_wildcards(dataset="mine", split="a", language="de"))
-    assert json.loads(tokenize) == {"tokenizer": Tokenizer.for_language("de").model_dump()}
-    train = json.loads(flow.params("train_model")["settings"](_wildcards(dataset="mine", system="base", seed="2")))
-    assert train["seed"] == 2
-    assert "decoding" not in train
-
-
-def test_folder_of_a_data_set(tmp_path: Path) -> None:
-    assert Paths.of(Study.model_validate(_study(tmp_path)), "back").dataset == "results/mixed/back.de-en"
 
 
 def _workflow(path: Path, *, is_main_process: bool = True) -> SimpleNamespace:
@@ -327,34 +272,6 @@ def _begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, "anywhere")
     monkeypatch.setenv("PATH", os.environ["PATH"])
     monkeypatch.setenv("PHRASEMT_RUN", str(run))
-
-
-def test_texts_that_nobody_has_are_mistakes_of_the_study(tmp_path: Path) -> None:
-    study = _study(tmp_path)
-    (tmp_path / "more.de").unlink()
-    study["datasets"]["back"]["splits"]["dev"] = [{"corpus": "multi30k", "part": "vall"}]
-    path = tmp_path / "study.yaml"
-    path.write_text(json.dumps(study))
-    with pytest.raises(StudyError) as caught:
-        read_study(path)
-    assert [problem.split(":")[0] for problem in caught.value.problems] == [
-        "datasets.mine.splits.train.1.target",
-        "datasets.mine.splits.test.b.0.target",
-        "datasets.sampled.splits.train.1.target",
-        "datasets.sampled.splits.test.s.0.target",
-        "datasets.back.splits.dev.0",
-    ]
-
-
-def test_a_path_and_its_pattern() -> None:
-    pattern = Paths("mixed").phrase_columns
-    names = {"dataset": "mine", "source": "en", "target": "de", "segmenter": "parse_ntok_max-4", "split": "a"}
-    path = pattern.at(**names)
-    assert path == "results/mixed/mine.en-de/phrases/parse_ntok_max-4/a.arrow"
-    assert pattern.names(Path("/elsewhere", path)) == names
-    assert Path(path).match(pattern.glob)
-    with pytest.raises(ValueError, match="is no path of the form"):
-        pattern.names(Path("results/mixed/mine.en-de/chunks/a.arrow"))
 
 
 def test_what_trainings_wait_for_begins_before_trainings_that_wait_for_nothing() -> None:
