@@ -22,9 +22,9 @@ from phrasemt.artefacts.translations import ChunkAccuracies, ContrastAccuracy, C
 from phrasemt.errors import check_equal
 from phrasemt.files.digests import digest_bytes
 from phrasemt.files.yaml import parse_yaml
-from phrasemt.report.blocks import average_blocks, chunk_blocks
+from phrasemt.report.blocks import average_blocks, chunk_blocks, contrast_blocks
 from phrasemt.report.page import fill, write_page
-from phrasemt.report.score_blocks import contrast_blocks, score_blocks
+from phrasemt.report.scores import score_blocks
 from phrasemt.report.sections.results import findings_section, results_section, scorecard_section
 from phrasemt.report.sections.sentences import TestSetContent, sentence_bleu, sentences_section
 from phrasemt.report.tables import table_of

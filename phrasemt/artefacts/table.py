@@ -130,7 +130,7 @@ class ScorecardEntry(ComparedFigure):
 
 
 class Scorecard(Settings):
-    """The figures of the papers beside ours (phrasemt/report/scorecard.py).
+    """The figures of the papers beside ours (phrasemt/report/scores.py).
 
     footnotes: the notes of all entries, each once: discrepancies in the papers.
     """

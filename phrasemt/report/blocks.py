@@ -1,7 +1,6 @@
-"""Blocks of the results table: perplexities, decisions about chunks, averaged weights; and what all blocks
-are made with.
+"""How blocks of the results table are made, and those of contrastive pairs, perplexities, chunks and averaged weights.
 
-A cell names the files that its number comes from.
+A block is about one test set, one set of contrastive pairs, or dev. A cell names the files that its number comes from.
 """
 
 from __future__ import annotations
@@ -10,57 +9,58 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from phrasemt.artefacts.artefact import JsonFile
-from phrasemt.artefacts.corpus import ComparedSplits
 from phrasemt.artefacts.sidecar import DigestedFile
 from phrasemt.artefacts.table import Block, BlockKind, Cell, Column, Row
 from phrasemt.artefacts.training import AverageScores
-from phrasemt.artefacts.translations import ChunkAccuracies, ChunkAccuracy, ChunkDecisions, Perplexity, PerplexityScores
-from phrasemt.corpus.compare_splits import describe
+from phrasemt.artefacts.translations import (
+    ChunkAccuracies,
+    ChunkAccuracy,
+    ChunkDecisions,
+    ContrastAccuracy,
+    Counts,
+    Perplexity,
+    PerplexityScores,
+)
 from phrasemt.errors import DataError, MismatchError, check_equal
 from phrasemt.fields import Settings
 from phrasemt.files.digests import digest_file
+from phrasemt.scoring.statistics import wilson_interval
 from phrasemt.stages.report import MakeTable
 
-Artefact = TypeVar("Artefact", bound=JsonFile)
 Part = TypeVar("Part", bound=Settings)
+Place = tuple[str, ...]  # data set, and test set, dev or set of contrastive pairs
 Key = tuple[str | int, ...]
-Grid = dict[Key, tuple[DigestedFile, Part]]
 
 
-def runs_of(settings: MakeTable, systems: Iterable[str]) -> list[tuple[str, int]]:
-    """Each of these systems with each of its seeds."""
-    return [(system, seed) for system in systems for seed in settings.seeds_of[system]]
-
-
-def read_grid(
+def read_parts(
     what: str,
-    paths: Sequence[Path],
-    model: type[Artefact],
+    paths: Iterable[Path],
+    model: type[JsonFile],
     parts: Callable[[Any], Mapping[Key, Part]],
-    needed: Sequence[Key],
-) -> Grid[Part]:
-    """Read score files; return each part with its file, by its place in a grid such as (test set, system, seed).
+    needed: list[Key],
+) -> dict[Key, tuple[DigestedFile, Part]]:
+    """Read score files; return their parts, each with its file, by keys such as (data set, test set, system, seed).
 
-    what: the kind of score, for messages. model, parts: the type of a file, and its parts by place. needed: the places
-    of the grid. Raises DataError naming a place without a part, and MismatchError for a second part of a place and for
-    a part outside of the grid.
+    what: the kind of score, for messages. model, parts: the type of a file, and its parts. Raises DataError naming a
+    needed key without a part, and MismatchError for a second part of a key and for a key that is not needed.
     """
-    found: Grid[Part] = {}
+    found: dict[Key, tuple[DigestedFile, Part]] = {}
     for path in paths:
         source = DigestedFile(path=str(path), sha256=digest_file(path))
-        for place, part in parts(model.read(path)).items():
-            problem = f"second {what} for" if place in found else f"{what} outside of the table:"
-            if place in found or place not in needed:
+        for key, part in parts(model.read(path)).items():
+            problem = f"second {what} for" if key in found else f"{what} outside of the table:"
+            if key in found or key not in needed:
                 raise MismatchError(
-                    f"{problem} {' '.join(map(str, place))}", where=path, next_step="give each file of the study once"
+                    f"{problem} {' '.join(map(str, key))}", where=path, next_step="give each file of the study once"
                 )
-            found[place] = source, part
-    if missing := [place for place in needed if place not in found]:
+            found[key] = source, part
+    if missing := [key for key in needed if key not in found]:
         raise DataError(
             f"the table would be incomplete: no {what} for {' '.join(map(str, missing[0]))}",
             expected=len(needed),
@@ -70,14 +70,9 @@ def read_grid(
     return found
 
 
-def select_test_set(grid: Grid[Part], test_set: tuple[str, str]) -> Grid[Part]:
-    """Return the part of a grid for a test set (data set, name), by system and seed."""
-    return {place[2:]: entry for place, entry in grid.items() if place[:2] == test_set}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Runs(Generic[Part]):
-    """The parts of the score files of one system on one test set, by seed, and these files."""
+    """The parts of the score files of one system in one place, by seed, and these files."""
 
     parts: Mapping[int, Part]
     sources: Sequence[DigestedFile]
@@ -93,65 +88,66 @@ class Runs(Generic[Part]):
         return mean_cell(by_seed, signature=signature, sources=self.sources, decimals=decimals)
 
 
-def runs_in(grid: Grid[Part], system: str, settings: MakeTable) -> Runs[Part]:
-    """The runs of a system in a grid whose places end with system and seed."""
-    entries = {seed: grid[system, seed] for seed in settings.seeds_of[system]}
-    parts = {seed: part for seed, (_, part) in entries.items()}
-    return Runs(parts=parts, sources=[source for source, _ in entries.values()])
+def read_runs(
+    settings: MakeTable,
+    what: str,
+    paths: Iterable[Path],
+    model: type[JsonFile],
+    systems: Sequence[str],
+    places: Sequence[Place],
+    parts: Callable[[Any], Mapping[Key, Any]] = attrgetter("by_place"),
+) -> dict[Place, dict[str, Runs[Any]]]:
+    """Read the score files of systems; return the runs of each by place. The rest is as of `read_parts`."""
+    seeds = {system: settings.seeds_of[system] for system in systems}
+    needed: list[Key] = [(*place, system, seed) for place in places for system in systems for seed in seeds[system]]
+    found = read_parts(what, paths, model, parts, needed)
+
+    def runs(place: Place, system: str) -> Runs[Any]:
+        entries = {seed: found[*place, system, seed] for seed in seeds[system]}
+        of_seeds = {seed: part for seed, (_, part) in entries.items()}
+        return Runs(parts=of_seeds, sources=[source for source, _ in entries.values()])
+
+    return {place: {system: runs(place, system) for system in systems} for place in places if systems}
+
+
+def by_file(runs: Mapping[str, Runs[Part]]) -> dict[str, Part]:
+    """The parts of all systems by their files."""
+    return {
+        source.path: part for one in runs.values() for source, part in zip(one.sources, one.parts.values(), strict=True)
+    }
 
 
 def make_blocks(
     settings: MakeTable,
     kind: BlockKind,
-    what: str,
-    paths: Sequence[Path],
-    model: type[Artefact],
-    systems: Sequence[str],
-    *,
-    places: Sequence[tuple[str, str]],
+    runs: Mapping[Place, Mapping[str, Runs[Any]]],
     columns: Sequence[Column],
     cells: Callable[[Runs[Any]], dict[str, Cell]],
-    sizes: Sequence[str] = ("sentences",),
     note: str,
-) -> Iterator[tuple[Block, dict[str, Runs[Any]]]]:
-    """Yield a block with a row for each of these systems, and their runs, for each place: data set and test set or dev.
+    sizes: Sequence[str] = ("sentences",),
+) -> Iterator[Block]:
+    """Yield a block for each place, with a row for each system.
 
-    what, paths, model: as of `read_grid`; the parts of a file are its `by_place`. cells: those of a row, some columns
-    may be missing. sizes: fields that all parts of a place must agree on, sentences first. Raises the errors of
-    `read_grid`, and MismatchError naming the first file with other sizes.
+    cells: those of a row, some columns may be missing. sizes: fields that all parts of a place must agree on, sentences
+    first. Raises MismatchError naming the first file with other sizes.
     """
-    needed = [(*place, *run) for place in places for run in runs_of(settings, systems)]
-    grid = read_grid(what, paths, model, lambda file: file.by_place, needed)
     titles = dict(settings.systems)
-    for place in places if systems else ():
-        chosen = select_test_set(grid, place)
-        runs, rows = {}, []
-        for system in systems:
-            runs[system] = runs_in(chosen, system, settings)
-            found = cells(runs[system])
-            in_order = {column.key: found[column.key] for column in columns if column.key in found}
-            rows.append(Row(system=system, title=titles[system], cells=in_order))
-        size = _common_size(place[1], chosen, sizes)
-        block = Block(
+    for (dataset, test_set), of_systems in runs.items():
+        found = {path: {name: getattr(part, name) for name in sizes} for path, part in by_file(of_systems).items()}
+        first_path, first = next(iter(found.items()))
+        what, next_step = f"{test_set} cannot be compared with {first_path}", "score all systems on the same test set"
+        for path, others in found.items():
+            check_equal(first, others, what, where=path, next_step=next_step)
+        rows = [Row(system=name, title=titles[name], cells=cells(of_system)) for name, of_system in of_systems.items()]
+        yield Block(
             kind=kind,
-            dataset=place[0],
-            test_set=place[1],
-            size=size,
+            dataset=dataset,
+            test_set=test_set,
+            size=first[sizes[0]],
             columns=[column for column in columns if any(column.key in row.cells for row in rows)],
             rows=rows,
             notes=[note_on_seeds(settings), note],
         )
-        yield block, runs
-
-
-def _common_size(test_set: str, grid: Grid[Any], names: Sequence[str]) -> int:
-    """The first of the sizes, which all parts have. Raises MismatchError naming the first file that differs."""
-    sizes = [(source.path, {name: getattr(part, name) for name in names}) for source, part in grid.values()]
-    first_path, first = sizes[0]
-    what, next_step = f"{test_set} cannot be compared with {first_path}", "score all systems on the same test set"
-    for path, found in sizes:
-        check_equal(first, found, what, where=path, next_step=next_step)
-    return int(first[names[0]])
 
 
 def mean_cell(by_seed: dict[int, float], *, signature: str, sources: Sequence[DigestedFile], decimals: int = 2) -> Cell:
@@ -193,22 +189,81 @@ def note_on_seeds(settings: MakeTable) -> str:
     return f"{note} Fewer trainings, of the first seeds: {', '.join(fewer)}." if fewer else note
 
 
-def notes_on_splits(settings: MakeTable, paths: Sequence[Path]) -> dict[tuple[str, str], str]:
-    """Return a note for each test set (data set, name).
+_NOTE_ON_CONTRASTS = (
+    "Contrastive pairs: percentage of pairs whose right target is more probable than the target with a single mistake, "
+    "for all pairs, by kind of mistake and by the distance between the two words that must agree (in brackets: number "
+    "of pairs). Bars in the figures: 95 % intervals of Wilson (1927)."
+)
 
-    Raises DataError naming a test set without counts.
-    """
-    found = {}
-    for path in paths:
-        dataset = ComparedSplits.pattern.names(path)["dataset"]
-        for name, counts in ComparedSplits.read(path).splits.items():
-            found[dataset, name] = f"{dataset}, {name}: {describe(counts)}."
-    for test_set in settings.test_sets:
-        if test_set not in found:
-            what = f"the table would be incomplete: no counts of what {' '.join(test_set)} shares with train"
-            next_step = "run the workflow again, which makes the missing files"
-            raise DataError(what, where=", ".join(map(str, paths)) or "--splits", next_step=next_step)
-    return {test_set: found[test_set] for test_set in settings.test_sets}
+
+def contrast_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
+    """Make the blocks of each set of contrastive pairs."""
+    titles = {name: title for name, title in settings.translating if name in settings.trained}
+    of_sets = read_runs(
+        settings,
+        "contrastive accuracy",
+        paths,
+        ContrastAccuracy,
+        list(titles),
+        settings.contrasts,
+        lambda file: {(file.dataset, file.contrast_set, file.system, file.seed): file},
+    )
+    return [block for place, runs in of_sets.items() for block in _contrast_blocks(settings, place, runs, titles)]
+
+
+def _contrast_blocks(
+    settings: MakeTable, place: Place, of_systems: Mapping[str, Runs[ContrastAccuracy]], titles: Mapping[str, str]
+) -> Iterator[Block]:
+    """Yield one block of a set with one kind of mistake, else one of all kinds and one of each kind with distances."""
+    files = by_file(of_systems)
+    expected = _pairs(next(iter(files.values())))
+    for path, file in files.items():
+        what, next_step = "not the contrastive pairs of the first system", "score all systems on the same pairs"
+        check_equal(expected, _pairs(file), what, where=path, next_step=next_step)
+    for mistake, sizes in expected.items():
+        rows = []
+        for system, title in titles.items():
+            cells = {}
+            for group, pairs in sizes.items():
+                key = f"{mistake} {group}" if mistake else group
+                signature = f"contrastive_accuracy|group:{key}|pairs:{pairs}"
+                cell = of_systems[system].mean(partial(_accuracy, mistake, group), signature, decimals=1)
+                low, high = wilson_interval(cell.value / 100, pairs)
+                cells[key] = cell.model_copy(update={"low": 100 * low, "high": 100 * high})
+            rows.append(Row(system=system, title=title, cells=cells))
+        headings = [f"{group} ({pairs:,})" for group, pairs in sizes.items()]
+        yield Block(
+            kind="contrasts" if mistake or len(expected) == 1 else "mistakes",
+            dataset=place[0],
+            contrast_set=place[1],
+            mistake=mistake or None,
+            size=sizes["all"],
+            columns=[Column(key=key, heading=heading) for key, heading in zip(rows[0].cells, headings, strict=True)],
+            rows=rows,
+            notes=[note_on_seeds(settings), _NOTE_ON_CONTRASTS],
+        )
+
+
+def _accuracy(mistake: str, group: str, file: ContrastAccuracy) -> float:
+    counts = _counts(file)[mistake][group]
+    return 100 * counts.right / counts.pairs
+
+
+def _counts(file: ContrastAccuracy) -> dict[str, dict[str, Counts]]:
+    """Return the counts of each group of each block of the set, by kind of mistake; "": the block of all pairs."""
+    by_distance = {kind.kind: {"all": kind, **{group.name: group for group in kind.by_distance}} for kind in file.kinds}
+    if len(file.kinds) == 1:
+        return {"": by_distance[file.kinds[0].kind]}
+    return {
+        "": {"all": file.total, **{kind.kind: kind for kind in file.kinds}},
+        **{kind: groups for kind, groups in by_distance.items() if len(groups) > 1},
+    }
+
+
+def _pairs(file: ContrastAccuracy) -> dict[str, dict[str, int]]:
+    return {
+        mistake: {group: counts.pairs for group, counts in groups.items()} for mistake, groups in _counts(file).items()
+    }
 
 
 _PERPLEXITY_COLUMNS = [
@@ -220,20 +275,12 @@ _PERPLEXITY_NOTE = "Perplexity without label smoothing; each sentence is a text 
 
 def perplexity_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
     """Make a block for each test set, if the study has language models."""
-    made = make_blocks(
-        settings,
-        "perplexity",
-        "perplexity",
-        paths,
-        PerplexityScores,
-        settings.language_models,
-        places=settings.test_sets,
-        columns=_PERPLEXITY_COLUMNS,
-        cells=_perplexity_cells,
-        sizes=("sentences", "words", "tokens"),
-        note=_PERPLEXITY_NOTE,
+    names, places = settings.language_models, settings.test_sets
+    runs = read_runs(settings, "perplexity", paths, PerplexityScores, names, places)
+    sizes = "sentences", "words", "tokens"
+    return list(
+        make_blocks(settings, "perplexity", runs, _PERPLEXITY_COLUMNS, _perplexity_cells, _PERPLEXITY_NOTE, sizes)
     )
-    return [block for block, _ in made]
 
 
 def _perplexity_cells(runs: Runs[Perplexity]) -> dict[str, Cell]:
@@ -260,28 +307,19 @@ _MAJORITY = "always a start, always the most frequent label"
 
 def chunk_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
     """Make a block for each test set, if the study has chunk-based decoders."""
-    blocks = []
-    for block, runs in make_blocks(
-        settings,
-        "chunks",
-        "scores of chunks",
-        paths,
-        ChunkAccuracies,
-        settings.chunking,
-        places=settings.test_sets,
-        columns=_CHUNK_COLUMNS,
-        cells=lambda runs: _chunk_cells(runs, lambda part: part),
-        sizes=("sentences", "positions", "chunks"),
-        note=_CHUNK_NOTE,
-    ):
-        first = runs[settings.chunking[0]]
+    runs = read_runs(settings, "scores of chunks", paths, ChunkAccuracies, settings.chunking, settings.test_sets)
+    sizes = "sentences", "positions", "chunks"
+    blocks = list(make_blocks(settings, "chunks", runs, _CHUNK_COLUMNS, _chunk_cells, _CHUNK_NOTE, sizes))
+    for block, of_systems in zip(blocks, runs.values(), strict=True):
+        first = of_systems[settings.chunking[0]]
         one = Runs(parts={settings.seeds[0]: first.first}, sources=first.sources[:1])
-        block.rows.insert(0, Row(system="", title=_MAJORITY, cells=_chunk_cells(one, lambda part: part.majority)))
-        blocks.append(block)
+        block.rows.insert(0, Row(system="", title=_MAJORITY, cells=_chunk_cells(one, attrgetter("majority"))))
     return blocks
 
 
-def _chunk_cells(runs: Runs[ChunkAccuracy], decisions: Callable[[ChunkAccuracy], ChunkDecisions]) -> dict[str, Cell]:
+def _chunk_cells(
+    runs: Runs[ChunkAccuracy], decisions: Callable[[ChunkAccuracy], ChunkDecisions] = lambda part: part
+) -> dict[str, Cell]:
     signature = f"chunks|teacher_forced|positions:{runs.first.positions}|chunks:{runs.first.chunks}"
 
     def percentage(key: str) -> Callable[[ChunkAccuracy], float]:
@@ -307,53 +345,39 @@ _AVERAGE_NOTE = (
 def average_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
     """Make a block for each data set; no blocks for a study that trains nothing."""
     titles = {name: title for name, title in settings.systems if name in settings.trained}
+    places = [(dataset, "dev") for dataset in settings.datasets]
+    runs = read_runs(settings, "scores of averaged weights", paths, AverageScores, list(titles), places)
+    blocks = list(make_blocks(settings, "averages", runs, _AVERAGE_COLUMNS, _average_cells, _AVERAGE_NOTE))
     knowing = ", ".join(titles[system] for system in settings.chunking if system in titles)
-    blocks = []
-    for block, runs in make_blocks(
-        settings,
-        "averages",
-        "scores of averaged weights",
-        paths,
-        AverageScores,
-        list(titles),
-        places=[(dataset, "dev") for dataset in settings.datasets],
-        columns=_AVERAGE_COLUMNS,
-        cells=_average_cells,
-        note=_AVERAGE_NOTE,
-    ):
+    for block, of_systems in zip(blocks, runs.values(), strict=True):
         if knowing:
             given = "Dev perplexities given where the chunks of the reference begin, unlike others"
             block.notes.append(f"{given}: {knowing}.")
         worse = [
             f"{titles[system]} (seed {seed})"
-            for system, of_system in runs.items()
+            for system, of_system in of_systems.items()
             for seed, file in of_system.parts.items()
             if file.worse_than_last
         ]
         if worse:
             what = f"Averages of {block.dataset} that are worse on dev than the last update"
             block.notes.append(f"{what}: {', '.join(worse)}.")
-        blocks.append(block)
     return blocks
 
 
 def _average_cells(runs: Runs[AverageScores]) -> dict[str, Cell]:
-    """The cells of a system, by column. A language model has no BLEU."""
+    """The cells of a system, in the order of the columns. A language model has no BLEU."""
     first = runs.first
-    sentences = f"sentences:{first.sentences}"
-    bleu = f"{dev_bleu_signature(first.dev_bleu_tokenizer)}|beam:1|{sentences}"
-    perplexity = f"perplexity|smooth:none|{sentences}"
+    bleu = f"{dev_bleu_signature(first.dev_bleu_tokenizer)}|beam:1|sentences:{first.sentences}"
+    signatures = {"bleu": bleu, "perplexity": f"perplexity|smooth:none|sentences:{first.sentences}"}
+    known = [name for name in signatures if name != "bleu" or first.dev_bleu is not None]
+    ranges = "; ".join(dict.fromkeys(_range(file.updates) for file in runs.parts.values()))
     updates = runs.mean(lambda file: len(file.updates), "number of averaged checkpoints")
-    text = "; ".join(dict.fromkeys(_range(file.updates) for file in runs.parts.values()))
-    cells = {
-        "dev_perplexity": runs.mean(lambda file: file.dev_perplexity, perplexity),
-        "last_perplexity": runs.mean(lambda file: file.last.dev_perplexity, perplexity),
-        "updates": updates.model_copy(update={"text": text}),
+    return {
+        **{f"dev_{name}": runs.mean(attrgetter(f"dev_{name}"), signatures[name]) for name in known},
+        **{f"last_{name}": runs.mean(attrgetter(f"last.dev_{name}"), signatures[name]) for name in known},
+        "updates": updates.model_copy(update={"text": ranges}),
     }
-    if first.dev_bleu is not None:
-        cells["dev_bleu"] = runs.mean(attrgetter("dev_bleu"), bleu)
-        cells["last_bleu"] = runs.mean(attrgetter("last.dev_bleu"), bleu)
-    return cells
 
 
 def _range(updates: Sequence[int]) -> str:

@@ -25,10 +25,11 @@ from phrasemt.artefacts.scores import Comparison, MetricScores, SystemScores
 from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Scorecard, Table
 from phrasemt.artefacts.training import AverageScores
 from phrasemt.artefacts.translations import ChunkAccuracies, ContrastAccuracy, PerplexityScores
+from phrasemt.corpus.compare_splits import describe
+from phrasemt.errors import DataError
 from phrasemt.files.lines import write_lines
-from phrasemt.report.blocks import average_blocks, chunk_blocks, notes_on_splits, perplexity_blocks
-from phrasemt.report.score_blocks import contrast_blocks, score_blocks
-from phrasemt.report.scorecard import make_scorecard, scorecard_rows
+from phrasemt.report.blocks import average_blocks, chunk_blocks, contrast_blocks, perplexity_blocks
+from phrasemt.report.scores import make_scorecard, score_blocks, scorecard_rows
 from phrasemt.stages.report import MakeTable
 
 log = logging.getLogger("phrasemt.report.tables")
@@ -50,7 +51,7 @@ def make_table(
         *contrast_blocks(settings, read[ContrastAccuracy]),
         *average_blocks(settings, read[AverageScores]),
     ]
-    notes = notes_on_splits(settings, read[ComparedSplits])
+    notes = _notes_on_splits(settings, read[ComparedSplits])
     for block in blocks:
         if block.test_set is not None and (note := notes.get((block.dataset, block.test_set))):
             block.notes.append(note)
@@ -60,6 +61,24 @@ def make_table(
     write_lines(latex, to_latex(result))
     write_lines(csv, to_csv(result))
     log.info("make_table: %d systems, %d blocks, %d files", len(settings.systems), len(blocks), len(files))
+
+
+def _notes_on_splits(settings: MakeTable, paths: Sequence[Path]) -> dict[tuple[str, str], str]:
+    """Return a note for each test set (data set, name).
+
+    Raises DataError naming a test set without counts.
+    """
+    found = {}
+    for path in paths:
+        dataset = ComparedSplits.pattern.names(path)["dataset"]
+        for name, counts in ComparedSplits.read(path).splits.items():
+            found[dataset, name] = f"{dataset}, {name}: {describe(counts)}."
+    for test_set in settings.test_sets:
+        if test_set not in found:
+            what = f"the table would be incomplete: no counts of what {' '.join(test_set)} shares with train"
+            next_step = "run the workflow again, which makes the missing files"
+            raise DataError(what, where=", ".join(map(str, paths)) or "--splits", next_step=next_step)
+    return {test_set: found[test_set] for test_set in settings.test_sets}
 
 
 def table_of(settings: MakeTable, blocks: Sequence[Block]) -> Table:

@@ -17,7 +17,7 @@ from phrasemt.artefacts.table import Block, Cell, Row, Table
 from phrasemt.cli import main
 from phrasemt.commands.papers import _size
 from phrasemt.printed.results import SizeKind
-from phrasemt.report.scorecard import make_scorecard
+from phrasemt.report.scores import make_scorecard
 from phrasemt.scoring.ratings import RatedText, write_sheets
 from phrasemt.study.compared import compared_figures
 from phrasemt.study.reading import load_study

@@ -20,7 +20,7 @@ from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Row, Table, Verdic
 from phrasemt.files.digests import check_file
 from phrasemt.report.figures import Drawing, Series, draw_categories
 from phrasemt.report.page import Section, fill
-from phrasemt.report.scorecard import scorecard_rows
+from phrasemt.report.scores import scorecard_rows
 from phrasemt.scoring.significance import p_text
 
 LEVEL = 0.05

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from phrasemt.artefacts.scores import Power
 from phrasemt.artefacts.table import Block, Cell, Row, Scorecard, Table
-from phrasemt.report.scorecard import make_scorecard
+from phrasemt.report.scores import make_scorecard
 from phrasemt.scoring.significance import mark_of
 from phrasemt.stages.report import MakeTable
 from phrasemt.study.compared import ComparedFigure, compared_figures

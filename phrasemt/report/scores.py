@@ -1,0 +1,424 @@
+"""Scores in the results table: their blocks, with differences to the baseline, and the scorecard.
+
+The scorecard has the figures that the papers print beside ours, each with a verdict.
+On the data of the paper, the verdict is about the printed figure. A gap of at most the tolerance of the measure counts
+as reproduced: it is the size of the differences between trainings and between tokenisers. A larger gap is within noise
+if the printed figure lies in our 95 % interval, and otherwise the figure is not reproduced. On other data, figures are
+not comparable, so only the difference to the baseline is compared: its direction, and whether it is significant.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from phrasemt.artefacts.scores import (
+    Comparison,
+    ComparisonOnTestSet,
+    MetricComparison,
+    MetricOnTestSet,
+    MetricScores,
+    Power,
+    Scores,
+    SystemScores,
+)
+from phrasemt.artefacts.sidecar import DigestedFile
+from phrasemt.artefacts.table import DIFFERENCE, HEADINGS, Block, Cell, Column, Row, Scorecard, ScorecardEntry, Verdict
+from phrasemt.errors import MismatchError, check_equal
+from phrasemt.fields import Settings
+from phrasemt.report.blocks import Key, Place, Runs, by_file, mean_cell, note_on_seeds, read_parts, read_runs
+from phrasemt.scoring.external import metric_key
+from phrasemt.scoring.scores import check_comparable
+from phrasemt.scoring.significance import decimals_of, holm, mark_of
+from phrasemt.scoring.statistics import REFERENCE_LENGTH, SYSTEM_LENGTH
+from phrasemt.stages.report import MakeTable
+from phrasemt.study.compared import ComparedFigure
+
+# What the scores are computed on. Of some, a column with the difference to the baseline follows.
+_MEANINGS = {
+    "bleu_tok": "tokens, as multi-bleu.perl",
+    "bleu_tok_uncased": "tokens in lower case, as multi-bleu.perl -lc",
+    "bleu_tok_compound_split": "Moses tokens split at hyphens, as Tensor2Tensor",
+    "bleu_detok": "sacreBLEU on detokenised text",
+    "chrf2": "sacreBLEU on detokenised text",
+    "chrf2pp": "sacreBLEU on detokenised text",
+    "ter": "sacreBLEU on detokenised text; lower is better",
+}
+_WITH_DIFFERENCE = "bleu_tok", "bleu_detok"  # and metrics of your own
+_LENGTHS_OF = "bleu_tok"  # the convention whose tokens count
+_RUNAWAY = 2
+_UNTESTED = "No marks, because no system was trained several times: intervals cover the choice of sentences only."
+_VARIATION = (
+    "The deviation between trainings is pooled over the systems with several, and stands for those with one, too."
+)
+_POWER = (
+    "By the deviation between trainings alone, the smallest difference with p < 0.05 in 80 % of all repetitions, and "
+    "the trainings of each system that would show the difference found"
+)
+
+
+def score_blocks(
+    settings: MakeTable, scores: Sequence[Path], metrics: Sequence[Path], comparisons: Sequence[Path]
+) -> list[Block]:
+    """Make a block for each test set, if the study has systems that translate. metrics: files of `score_metric`."""
+    names, places = [name for name, _ in settings.translating], settings.test_sets
+    of_scores = read_runs(settings, "scores", scores, SystemScores, names, places)
+    of_metrics = read_runs(
+        settings,
+        "score of a metric",
+        metrics,
+        MetricScores,
+        names,
+        [(metric, *place) for metric, *_ in settings.metrics for place in places],
+        lambda file: {(file.metric, *key): part for key, part in file.by_place.items()},
+    )
+    of_comparisons = read_parts(
+        "comparison",
+        comparisons,
+        Comparison,
+        lambda file: {(file.dataset, test_set, file.system): file for test_set in file.test_sets},
+        [(*place, name) for place in places for name in names if name in settings.baselines],
+    )
+    return [_score_block(settings, place, runs, of_metrics, of_comparisons) for place, runs in of_scores.items()]
+
+
+def _score_columns(settings: MakeTable) -> list[Column]:
+    """The columns of scores, those of your own metrics last."""
+    ours = [Column(key=name, heading=HEADINGS[name], meaning=meaning) for name, meaning in _MEANINGS.items()]
+    for name, heading, better in settings.metrics:
+        meaning = f"mean over sentences{'; lower is better' if better == 'lower' else ''}"
+        ours.append(Column(key=metric_key(name), heading=heading, meaning=meaning))
+    return ours
+
+
+def _score_block(
+    settings: MakeTable,
+    place: Place,
+    of_scores: Mapping[str, Runs[Scores]],
+    of_metrics: Mapping[Place, Mapping[str, Runs[MetricOnTestSet]]],
+    of_comparisons: Mapping[Key, tuple[DigestedFile, Comparison]],
+) -> Block:
+    check_comparable(place[1], by_file(of_scores))
+    first = next(iter(of_scores.values())).first
+    rows = {}
+    for system, title in settings.translating:
+        cells = {
+            name: of_scores[system].mean(_score_in(name), found.signature) for name, found in first.metrics.items()
+        }
+        for metric, *_ in settings.metrics:
+            runs, key = of_metrics[metric, *place][system], metric_key(metric)
+            for path, part in by_file({system: runs}).items():
+                what = f"metric {metric} has scores of another number of sentences"
+                check_equal(first.sentences, part.sentences, what, where=path, next_step="delete it and run again")
+            cells[key] = runs.mean(attrgetter("score"), runs.first.signature, decimals=4)
+        rows[system] = Row(system=system, title=title, cells=cells)
+    compared = {}
+    for system in (name for name in rows if name in settings.baselines):
+        source, file = of_comparisons[*place, system]
+        compared[system] = source, file.test_sets[place[1]]
+        _check_comparison(source, file, compared[system][1], settings, rows)
+    scored = [one for one in _score_columns(settings) if any(one.key in row.cells for row in rows.values())]
+    for name in (
+        column.key for column in scored
+    ):  # also without a column, because the scorecard shows the difference in the measure of the paper
+        p_values = {system: one.metrics[name].p_values.over_seeds for system, (_, one) in compared.items()}
+        tested = {system: p_value for system, p_value in p_values.items() if p_value is not None}
+        corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
+        for system, (source, comparison) in compared.items():
+            cells = rows[system].cells
+            difference = _difference_cell(source, comparison.metrics[name], cells[name], corrected.get(system))
+            cells[_difference_key(name)] = difference
+    _add_intervals(rows, {system: comparison for system, (_, comparison) in compared.items()}, settings.baselines)
+    columns = []
+    for column in scored:
+        columns.append(column)
+        if of_comparisons and (column.key in _WITH_DIFFERENCE or column.key not in HEADINGS):
+            columns.append(Column(key=_difference_key(column.key), heading=DIFFERENCE))
+    notes = [note_on_seeds(settings), *_notes_on_rows(settings), *_note_on_lengths(settings, of_scores)]
+    if of_comparisons:
+        notes.append(_note_on_differences(settings, [file for _, file in of_comparisons.values()], rows))
+        notes += _note_on_power(rows)
+    return Block(
+        kind="scores",
+        dataset=place[0],
+        test_set=place[1],
+        size=first.sentences,
+        columns=columns,
+        rows=list(rows.values()),
+        notes=notes,
+    )
+
+
+def _score_in(convention: str) -> Callable[[Scores], float]:
+    return lambda scores: scores.metrics[convention].score
+
+
+def _add_intervals(
+    rows: dict[str, Row], comparisons: dict[str, ComparisonOnTestSet], baselines: Mapping[str, str]
+) -> None:
+    """Give the scores that were compared their intervals. Every comparison draws the same samples for a baseline.
+
+    A system that is the baseline of others and has one itself gets the interval of its own comparison.
+    """
+    for side in ("baseline", "system"):
+        for system, comparison in comparisons.items():
+            cells = rows[system if side == "system" else baselines[system]].cells
+            for name, metric in comparison.metrics.items():
+                estimate = getattr(metric.over_seeds or metric, side)
+                cells[name] = cells[name].model_copy(update={"low": estimate.low, "high": estimate.high})
+
+
+def _notes_on_rows(settings: MakeTable) -> Iterator[str]:
+    """Yield notes on rows with one translation in place of one for each seed, by the reason."""
+    for note, systems in (
+        ("Translated by other programs, whose seeds are not ours", settings.outside),
+        ("One translation, because nothing in it is drawn at random", settings.unseeded),
+    ):
+        if titles := [title for system, title in settings.translating if system in systems]:
+            yield f"{note}: {', '.join(titles)}."
+
+
+def _note_on_lengths(settings: MakeTable, of_scores: Mapping[str, Runs[Scores]]) -> Iterator[str]:
+    """Yield a note that names the systems with outputs of more than twice the tokens of their reference."""
+    found = []
+    for system, title in settings.translating:
+        rows = [row for part in of_scores[system].parts.values() for row in part.statistics[_LENGTHS_OF]]
+        longer = sum(row[SYSTEM_LENGTH] > _RUNAWAY * row[REFERENCE_LENGTH] for row in rows)
+        if longer:
+            ratio = sum(row[SYSTEM_LENGTH] for row in rows) / max(1, sum(row[REFERENCE_LENGTH] for row in rows))
+            found.append(f"{title} {longer:,} of {len(rows):,} (length of all outputs: {ratio:.2f} of the references)")
+    if found:
+        yield f"Outputs of more than {_RUNAWAY} times the tokens of their reference: {'; '.join(found)}."
+
+
+def _difference_key(metric: str) -> str:
+    return f"{metric}_difference"
+
+
+def _difference_cell(source: DigestedFile, comparison: MetricComparison, scores: Cell, p_value: float | None) -> Cell:
+    """The cell of a difference. p_value: corrected for the number of systems; the mark shows it, for both signs.
+
+    None for a difference that is not tested.
+    """
+    value = comparison.difference.value
+    decimals = decimals_of(value, p_value, scores.decimals)
+    text = f"{value:+.{decimals}f}"
+    interval = comparison.shown
+    return Cell(
+        value=value,
+        text=text if float(text) else text[1:],
+        decimals=decimals,
+        mark=mark_of(p_value),
+        signature=comparison.signature,
+        sources=[source, *scores.sources],
+        low=interval.low,
+        high=interval.high,
+        p_values=comparison.p_values,
+        p_value=p_value,
+        power=comparison.over_seeds
+        and Power(**{name: getattr(comparison.over_seeds, name) for name in Power.model_fields}),
+    )
+
+
+def _check_comparison(
+    source: DigestedFile, file: Comparison, comparison: ComparisonOnTestSet, settings: MakeTable, rows: dict[str, Row]
+) -> None:
+    """Check that a comparison was made from the scores of the table. Raises MismatchError if not."""
+    pairs: list[tuple[str, Any, Any]] = [
+        ("baseline", settings.baselines[file.system], file.baseline),
+        ("seeds", sorted(settings.seeds_of[file.system]), sorted(file.system_seeds)),
+        ("seeds of the baseline", sorted(settings.seeds_of[file.baseline]), sorted(file.baseline_seeds)),
+    ]
+    for name, metric in comparison.metrics.items():
+        for side, estimate in ((file.baseline, metric.baseline), (file.system, metric.system)):
+            cell = rows[side].cells.get(name) if side in rows else None
+            if cell is None or cell.signature != metric.signature:
+                pairs.append((f"convention of {name}", cell and cell.signature, metric.signature))
+            elif not math.isclose(cell.value, estimate.value, abs_tol=1e-9):
+                pairs.append((f"{name} of {side}", cell.value, estimate.value))
+    for what, expected, found in pairs:
+        problem = f"the comparison was made from other scores than the table: difference in {what}"
+        check_equal(expected, found, problem, where=source.path, next_step="delete it and run again")
+
+
+def _note_on_differences(settings: MakeTable, comparisons: Sequence[Comparison], rows: Mapping[str, Row]) -> str:
+    draws = {(file.samples, file.seed) for file in comparisons}
+    if len(draws) > 1:
+        what = "comparisons with different numbers of bootstrap samples, or different seeds"
+        raise MismatchError(what, found=sorted(draws), next_step="delete the comparisons and run again")
+    systems = len({file.system for file in comparisons})
+    titles = dict(settings.systems)
+    others = [
+        f"of {titles[name]} to {titles[baseline]}"
+        for name, baseline in settings.baselines.items()
+        if baseline != settings.baseline and name in dict(settings.translating)
+    ]
+    to_others = "".join(f"; {other}" for other in others)
+    difference = f"{DIFFERENCE}: difference to {titles[settings.baseline]}{to_others}."
+    key = _difference_key(_LENGTHS_OF)
+    if not any(row.cells[key].p_value is not None for row in rows.values() if key in row.cells):
+        return f"{difference} {_UNTESTED}"
+    return (
+        f"{difference} † p < 0.05, ‡ p < 0.01: better or worse by paired bootstrap over sentences and trainings, "
+        f"two-sided, {comparisons[0].samples:,} samples"
+        f"{f', corrected for {systems} systems (Holm)' if systems > 1 else ''}. {_VARIATION}"
+    )
+
+
+def _note_on_power(rows: Mapping[str, Row]) -> Iterator[str]:
+    """Yield a note on what the trainings could have shown of differences without a mark."""
+    key = _difference_key(_LENGTHS_OF)
+    of_each = [
+        f"{row.title} {power.text}"
+        for row in rows.values()
+        if key in row.cells and not row.cells[key].mark and (power := row.cells[key].power) and power.deviation
+    ]
+    if of_each:
+        yield f"{DIFFERENCE} of {HEADINGS[_LENGTHS_OF]} without a mark. {_POWER}: {'; '.join(of_each)}."
+
+
+_NOTE = (
+    "Scorecard: figures of the papers beside ours. On the data of a paper: reproduced: the gap is at most the "
+    "tolerance of the measure ({tolerances}); within noise: the printed figure lies in our 95 % interval; else not "
+    "reproduced. Other data: differences to the baseline of the paper are compared, never the figures; significant: "
+    "p < 0.05, as in the tables; in brackets what would be so in 80 % of all repetitions. Not tested: no system was "
+    "trained several times, or the figure is a mean over test sets."
+)
+
+
+class _Ours(Settings):
+    """Our figure on the test sets of a figure, and its difference to the baseline."""
+
+    score: Cell | None = None
+    difference: Cell | None = None
+
+
+def make_scorecard(
+    figures: Sequence[ComparedFigure], blocks: Sequence[Block], titles: dict[str, str]
+) -> Scorecard | None:
+    """Make the scorecard; None for a study without a system that stands for a row of a paper."""
+    if not figures:
+        return None
+    cells: dict[tuple[str, str, str | None, str, str], Cell] = {
+        (block.kind, block.dataset, block.test_set, row.system, column): cell
+        for block in blocks
+        for row in block.rows
+        for column, cell in row.cells.items()
+    }
+    footnotes = list(dict.fromkeys(note for figure in figures for note in figure.notes))
+    entries = [_entry(figure, _ours(figure, cells), titles[figure.system]) for figure in figures]
+    tolerances = {f"{figure.paper}: {figure.tolerance:g} for {figure.convention.split(';')[0]}" for figure in figures}
+    return Scorecard(entries=entries, footnotes=footnotes, note=_NOTE.format(tolerances="; ".join(sorted(tolerances))))
+
+
+def _ours(figure: ComparedFigure, cells: dict[tuple[str, str, str | None, str, str], Cell]) -> _Ours:
+    def found(column: str) -> Cell | None:
+        places = [(figure.kind, figure.dataset, test_set, figure.system, column) for test_set in figure.test_sets]
+        if not places or not all(place in cells for place in places):
+            return None
+        return cells[places[0]] if len(places) == 1 else _mean([cells[place] for place in places], figure.decimals)
+
+    # The baseline of a paper may be compared with that of the study, of which its paper says nothing.
+    is_baseline = figure.printed_baseline == figure.row
+    difference = None if is_baseline else found(f"{figure.column}_difference")
+    return _Ours(score=found(figure.column), difference=difference)
+
+
+def _mean(of_test_sets: Sequence[Cell], decimals: int) -> Cell:
+    """The mean over test sets. Their sentences are drawn independently, so variances of the intervals add up."""
+    first, size = of_test_sets[0], len(of_test_sets)
+    sources = list({source.path: source for cell in of_test_sets for source in cell.sources}.values())
+    if first.by_seed is not None:
+        by_seed = {seed: math.fsum((c.by_seed or {})[seed] for c in of_test_sets) / size for seed in first.by_seed}
+        mean = mean_cell(by_seed, signature=first.signature, sources=sources, decimals=decimals)
+    else:
+        value = math.fsum(cell.value for cell in of_test_sets) / size
+        text = f"{value:+.{decimals}f}"
+        mean = Cell(value=value, text=text, decimals=decimals, signature=first.signature, sources=sources)
+    if any(cell.low is None or cell.high is None for cell in of_test_sets):
+        return mean
+    below, above = (
+        math.sqrt(math.fsum((cell.value - end) ** 2 for cell, end in zip(of_test_sets, ends, strict=True))) / size
+        for ends in ([cell.low or 0.0 for cell in of_test_sets], [cell.high or 0.0 for cell in of_test_sets])
+    )
+    return mean.model_copy(update={"low": mean.value - below, "high": mean.value + above})
+
+
+def _entry(figure: ComparedFigure, ours: _Ours, title: str) -> ScorecardEntry:
+    score = ours.difference if figure.is_difference else ours.score
+    if score is None:
+        verdict: Verdict = "not run"
+        finding = "no such test set in the study" if not figure.test_sets else "the table has no such score"
+    elif figure.same_data:
+        verdict, finding = _verdict(figure, score), ""
+    else:
+        verdict, finding = "other data", _finding(figure, ours.difference)
+    return ScorecardEntry(
+        **figure.model_dump(),
+        title=title,
+        ours=score,
+        difference=ours.difference,
+        gap=score.value - figure.printed if score is not None and figure.same_data else None,
+        verdict=verdict,
+        finding=finding,
+    )
+
+
+def _verdict(figure: ComparedFigure, ours: Cell) -> Verdict:
+    # A gap of printed digits is a decimal number: 28.67 - 28.37 is a little more than 0.3 in binary.
+    if round(abs(ours.value - figure.printed), 9) <= figure.tolerance:
+        return "reproduced"
+    if ours.low is not None and ours.high is not None and ours.low <= figure.printed <= ours.high:
+        return "within noise"
+    return "not reproduced"
+
+
+def _finding(figure: ComparedFigure, difference: Cell | None) -> str:
+    if figure.printed_baseline is None:
+        return "the baseline stands for no row of this table"
+    if difference is None:
+        return "baseline" if figure.printed_difference is None else "no difference to the baseline is tested"
+    if figure.printed_difference is None:
+        return "the paper prints no difference to this baseline"
+    return f"{_direction(figure.printed_difference, difference.value)}, {_outcome(difference)}"
+
+
+def _outcome(difference: Cell) -> str:
+    if difference.p_value is None:
+        return "not tested"
+    if difference.mark:
+        return "significant"
+    if difference.power is None or not difference.power.deviation:
+        return "not significant"
+    return f"not significant ({difference.power.detectable:.2f} would show)"
+
+
+def _direction(printed: float, ours: float) -> str:
+    if 0 in (printed, ours):
+        return "no direction"
+    return "same direction" if (printed > 0) == (ours > 0) else "opposite direction"
+
+
+def scorecard_rows(scorecard: Scorecard) -> Iterator[tuple[str, ...]]:
+    """Yield the heading and the rows of the scorecard as they are printed."""
+    yield "System", "verdict", "printed", "ours", "gap", "95 % interval", "figure", "on"
+    for entry in scorecard.entries:
+        other, ours = entry.verdict == "other data", entry.ours
+        shown = entry.difference if other and entry.difference is not None else ours
+        printed = entry.printed_text
+        if other and entry.printed_difference is not None:
+            printed = f"{entry.printed_difference:+.2f} to {entry.printed_baseline}"
+        marks = "".join(f"[{number}]" for number in sorted(scorecard.footnotes.index(note) + 1 for note in entry.notes))
+        yield (
+            entry.title,
+            entry.verdict + (f": {entry.finding}" if entry.finding else ""),
+            printed,
+            "" if shown is None else shown.text + shown.mark,
+            "" if entry.gap is None else f"{entry.gap:+.2f}",
+            "" if shown is None else shown.interval(),
+            f"{entry.paper}, {entry.table.split(':')[0]}: {entry.row}, {entry.heading}{marks}",
+            f"{entry.dataset}, {', '.join(entry.test_sets)}".rstrip(", "),
+        )
