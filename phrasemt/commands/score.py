@@ -16,7 +16,7 @@ from phrasemt.commands._scores import ScoreRow, add_samples, read_columns, score
 from phrasemt.decoding.outside import both_forms
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_file
-from phrasemt.files.prepared import check_prepared_alike
+from phrasemt.files.preprocessing import check_same_preprocessing
 from phrasemt.files.system import one_file
 from phrasemt.scoring.bleu import Sides, check_side, score_texts, warn_of_leftovers
 from phrasemt.scoring.significance import compare_scores
@@ -96,7 +96,7 @@ def _score(path: Path, tokenizer: Tokenizer, reference_length: ReferenceLength, 
     )
     files, texts = [path, *options.references], [text, *reference]
     prepared = list(map(check_side, files, [tokens, *reference_tokens], files, texts))
-    check_prepared_alike(dict(zip(map(str, files), prepared, strict=True)))
+    check_same_preprocessing(dict(zip(map(str, files), prepared, strict=True)))
     for file, lines, found in zip(files, texts, prepared, strict=True):
         warn_of_leftovers(file, lines, found)
         if file != path and (blank := lines.count("")):

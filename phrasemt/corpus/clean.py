@@ -32,7 +32,7 @@ from phrasemt.corpus.normalise import comparable, normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_parallel, write_atomic
 from phrasemt.files.parallel import batched, map_in_order
-from phrasemt.files.prepared import Mark, Signs, mark_of
+from phrasemt.files.preprocessing import Mark, Preprocessing, mark_of
 from phrasemt.languages import CHINESE, WITHOUT_SPACES
 from phrasemt.stages.corpus import CleanPairs
 
@@ -92,9 +92,9 @@ def clean_pairs(
             for side, stream in enumerate(sides):
                 _write(stream, (pair[side] for _, pair in part))
             _write(kept_rows, (str(row) for row, _ in part))
-        for signs, files in zip(counts.signs, (raw_source, raw_target), strict=True):
-            signs.lines = counts.read
-            signs.refuse_marks(", ".join(map(str, files)))
+        for of_side, files in zip(counts.preprocessing, (raw_source, raw_target), strict=True):
+            of_side.lines = counts.read
+            of_side.check_plain_text(", ".join(map(str, files)))
         if not counts.kept:
             raise DataError(
                 "the filters dropped every pair of the training text",
@@ -168,7 +168,7 @@ def _hash_of_source(row: _Row) -> bytes:
 
 @dataclass
 class _Counts:
-    """Numbers of pairs and lines. read: also the row of the next pair. signs: of each side.
+    """Numbers of pairs and lines. read: also the row of the next pair. preprocessing: of each side.
 
     kept: by the filters. left_out: of these, by the sample.
     """
@@ -178,11 +178,13 @@ class _Counts:
     left_out: int = 0
     normalised: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
-    signs: tuple[Signs, Signs] = field(default_factory=lambda: (Signs(), Signs()))
+    preprocessing: tuple[Preprocessing, Preprocessing] = field(
+        default_factory=lambda: (Preprocessing(), Preprocessing())
+    )
 
     def add(self, judged: _Judged) -> None:
         for side, offset, mark, piece in judged.marked:
-            self.signs[side].add(self.read + offset + 1, mark, piece)
+            self.preprocessing[side].add(self.read + offset + 1, mark, piece)
         self.read += judged.size
         self.kept += len(judged.kept)
         self.normalised += judged.normalised

@@ -17,7 +17,7 @@ from phrasemt.artefacts.corpus import ComparedSplits, Shared, SplitCounts
 from phrasemt.corpus.normalise import comparable
 from phrasemt.errors import DataError, check_equal
 from phrasemt.files.lines import read_lines, read_parallel
-from phrasemt.files.prepared import Signs, check_prepared_alike
+from phrasemt.files.preprocessing import Preprocessing, check_same_preprocessing
 from phrasemt.stages.corpus import CompareSplits
 from phrasemt.symbols import LONGEST_SENTENCE
 
@@ -57,7 +57,7 @@ def compare_splits(
     expected = [len(settings.splits)] * len(files) + [sum(settings.references)]
     check_equal(expected, [*map(len, files), len(references)], what, where="compare_splits", next_step=next_step)
     for texts in ((train_source, *sources), (train_target, *targets, *references)):
-        check_prepared_alike({str(path): Signs.of(read_lines(path)) for path in texts})
+        check_same_preprocessing({str(path): Preprocessing.of(read_lines(path)) for path in texts})
     rest = iter(references)
     further = {name: [*islice(rest, n)] for name, n in zip(settings.splits, settings.references, strict=True)}
     held_out = {name: list(_pairs(*paths)) for name, *paths in zip(settings.splits, sources, targets, strict=True)}

@@ -14,7 +14,7 @@ from pathlib import Path
 from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError, check_equal
 from phrasemt.files.lines import count_lines, read_lines, write_lines
-from phrasemt.files.prepared import Signs, check_prepared_alike
+from phrasemt.files.preprocessing import Preprocessing, check_same_preprocessing
 from phrasemt.scoring.bleu import check_side, warn_of_leftovers
 from phrasemt.stages.decoding import ImportTranslations
 from phrasemt.study.tokenization import Tokenizer
@@ -42,10 +42,10 @@ def import_translations(
     token_lines, text_lines = (list(side) for side in zip(*map(of_line, lines), strict=True))
     if not any(token_lines):
         raise DataError("the translations hold no text", where=translations, next_step="name another file")
-    signs = check_side(translations, token_lines, translations, text_lines)
+    counts = check_side(translations, token_lines, translations, text_lines)
     if settings.form == "text":
-        check_prepared_alike({str(translations): signs, str(reference): Signs.of(read_lines(reference))})
-    warn_of_leftovers(translations, text_lines, signs)
+        check_same_preprocessing({str(translations): counts, str(reference): Preprocessing.of(read_lines(reference))})
+    warn_of_leftovers(translations, text_lines, counts)
     write_lines(tokens, token_lines)
     write_lines(text, text_lines)
     blank = token_lines.count("")

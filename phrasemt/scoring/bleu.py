@@ -40,7 +40,7 @@ from phrasemt.artefacts.sidecar import Sidecar, sidecar_path
 from phrasemt.errors import DataError, check_equal
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import read_parallel
-from phrasemt.files.prepared import Signs
+from phrasemt.files.preprocessing import Preprocessing
 from phrasemt.languages import punctuation_normalizer
 from phrasemt.scoring.multi_bleu import multi_bleu
 from phrasemt.scoring.scores import of_test_sets
@@ -125,15 +125,15 @@ def read_sides(tokens: Path, text: Path, reference_tokens: Sequence[Path], refer
     )
 
 
-def check_side(tokens: Path, token_lines: Sequence[str], text: Path, text_lines: Sequence[str]) -> Signs:
+def check_side(tokens: Path, token_lines: Sequence[str], text: Path, text_lines: Sequence[str]) -> Preprocessing:
     """Refuse translations or a reference whose scores would mean nothing. tokens, text: their files.
 
-    Returns the signs of the text, to compare with those of the other side. Raises DataError for subwords, and for text
-    that is tokenised.
+    Returns what was counted in the text, to compare with the other side. Raises DataError for subwords, and for
+    text that is tokenised.
     """
-    Signs.of(token_lines).refuse_any_subwords(tokens)
-    signs = Signs.of(text_lines)
-    signs.refuse_any_subwords(text)
+    Preprocessing.of(token_lines).check_whole_words(tokens)
+    counts = Preprocessing.of(text_lines)
+    counts.check_whole_words(text)
     if (count := sum(line.endswith(" .") for line in text_lines)) >= _TOKENISED_LINES:
         raise DataError(
             "the text for detokenised BLEU is still tokenised",
@@ -142,7 +142,7 @@ def check_side(tokens: Path, token_lines: Sequence[str], text: Path, text_lines:
             found=count,
             next_step="detokenise it, or declare that it consists of tokens",
         )
-    return signs
+    return counts
 
 
 def score_texts(sides: Sides, target: Tokenizer, reference_length: ReferenceLength) -> Scores:
@@ -244,11 +244,11 @@ def _signature_of_tokens(tokenizer: Tokenizer, versions: Mapping[str, str]) -> s
     return _joined(f"moses:{moses}|aggressive_dash:{dash}", punctuation)
 
 
-def warn_of_leftovers(path: Path, lines: Sequence[str], signs: Signs) -> None:
-    """Warn of lines with escapes and of lines with <unk>. path: of the text; signs: of its lines."""
-    if signs.escaped:
+def warn_of_leftovers(path: Path, lines: Sequence[str], counts: Preprocessing) -> None:
+    """Warn of lines with escapes and of lines with <unk>. path: of the text; counts: of its lines."""
+    if counts.escaped:
         log.warning(
-            "score_system: %s: %d lines contain Moses escapes such as &apos;, which lower BLEU", path, signs.escaped
+            "score_system: %s: %d lines contain Moses escapes such as &apos;, which lower BLEU", path, counts.escaped
         )
     if unknown := sum("<unk>" in line for line in lines):
         log.warning(

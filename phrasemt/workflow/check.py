@@ -14,7 +14,7 @@ from phrasemt.artefacts.table import DIFFERENCE, HEADINGS
 from phrasemt.corpus.clean import scripts_of
 from phrasemt.errors import DataError, PhrasemtError, StudyError
 from phrasemt.files.lines import read_lines
-from phrasemt.files.prepared import Signs
+from phrasemt.files.preprocessing import Preprocessing
 from phrasemt.files.source_file import MIRROR
 from phrasemt.files.system import one_file
 from phrasemt.languages import WITH_MOSES_RULES
@@ -281,7 +281,7 @@ def _file_problems(study: Study) -> Iterator[str]:
 
 
 def _check_text(file: Path) -> None:
-    Signs.of(itertools.islice(read_lines(file), _LINES_READ)).refuse_marks(file)
+    Preprocessing.of(itertools.islice(read_lines(file), _LINES_READ)).check_plain_text(file)
 
 
 def _check_weights(file: Path) -> None:

@@ -110,10 +110,10 @@ def test_the_conventions_of_a_study(capsys: pytest.CaptureFixture[str], reposito
         (("latin", "--references", "ref", "--language", "de"), "not UTF-8"),
         (("first", "--references", "subwords", "--language", "de"), "subwords, line 1: the text is cut into subwords"),
         (("first", "--references", "ref", "subwords", "--language", "de"), "subwords, line 1: the text is cut into"),
-        (("first", "--references", "escaped", "--language", "de"), "prepared in different ways"),
+        (("first", "--references", "escaped", "--language", "de"), "preprocessed in different ways"),
         (("first", "--references", "ref", "escaped", "--language", "de"), "escaped, first: two texts of one language"),
-        (("escaped", "--references", "ref", "--language", "de"), "prepared in different ways"),
-        (("first", "--references", "spaced", "--language", "de"), "prepared in different ways"),
+        (("escaped", "--references", "ref", "--language", "de"), "preprocessed in different ways"),
+        (("first", "--references", "spaced", "--language", "de"), "preprocessed in different ways"),
         (("many", "--references", "many_spaced", "--language", "de"), "is still tokenised"),
     ],
 )

@@ -72,7 +72,7 @@ def test_a_translation_of_another_program_becomes_a_row(finished: Workplace) -> 
         (b"\n" * 20, "text", "the translations hold no text"),
         (b"\x00\xff\xfe\x89" * 500, "text", "other.de, line 1, byte 2: not UTF-8"),
         (b"ein Sa@@ tz .\n" * 20, "tokens", "@@"),
-        (b"ein Satz &apos;.\n" * 20, "text", "prepared in different ways"),
+        (b"ein Satz &apos;.\n" * 20, "text", "preprocessed in different ways"),
     ],
 )
 def test_files_that_fit_no_test_set_are_refused(

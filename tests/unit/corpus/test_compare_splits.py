@@ -139,7 +139,7 @@ def test_texts_of_a_side_must_be_prepared_alike(tmp_path: Path, prepared: list[s
     texts = {name: [*zip(PLAIN, PLAIN, strict=True)] for name in ("train", "dev", "test")}
     texts[other] = [*zip(*((prepared, PLAIN) if side == 0 else (PLAIN, prepared)), strict=True)]
     further = [target for _, target in texts.pop("further", zip(PLAIN, PLAIN, strict=True))]
-    with pytest.raises(DataError, match=r"prepared in different ways .*lines with"):
+    with pytest.raises(DataError, match=r"preprocessed in different ways .*lines with"):
         counts(tmp_path, **texts, further=[further], overlap="allowed")
     alike = [*zip(prepared, prepared, strict=True)]
     assert counts(tmp_path, train=alike, dev=alike, test=alike, further=[prepared], overlap="allowed")

@@ -1,7 +1,7 @@
-"""Signs that another program has prepared a text: subwords, tags, Moses' escapes, punctuation apart from words.
+"""What shows that a text was preprocessed: subwords, tags, Moses' escapes, a full stop apart from its word.
 
-Models and scores compare texts. A text that was prepared otherwise than the others makes both of them wrong, and
-nothing fails: a perfect translation of an escaped reference scores 27 BLEU.
+Models and scores compare texts. Texts that were preprocessed in different ways make both of them wrong, and nothing
+fails: a perfect translation of an escaped reference scores 27 BLEU.
 """
 
 from __future__ import annotations
@@ -40,15 +40,19 @@ _FULL_STOP_APART = (" .", " 。")
 # A text counts as cut into subwords, or as a document, if a larger part of its lines is marked. Texts from the web are
 # so by chance.
 _MARKED = 0.01
-# From these shares of the lines on, a text counts as prepared. Another text of the same kind then has a tenth of the
-# share at least, if it is so long that five such lines are expected: by chance, fewer than one text in 100 has none.
-_PREPARED = (("escaped", "Moses' escapes such as &apos;", 0.03), ("tokenised", "a full stop apart from its word", 0.3))
+# From these fractions of the lines on, a text counts as escaped or tokenised. Another text of the same kind then has a
+# tenth of the fraction at least, if it is so long that five such lines are expected: by chance, fewer than one text in
+# 100 has none.
+_PREPROCESSED = (
+    ("escaped", "Moses' escapes such as &apos;", 0.03),
+    ("tokenised", "a full stop apart from its word", 0.3),
+)
 _ALIKE, _EXPECTED = 0.1, 5
 
 
 @dataclass
-class Signs:
-    """The numbers of lines of a text, and of those with each sign. first: the first line with a mark, and its piece."""
+class Preprocessing:
+    """Numbers of the lines of a text that show preprocessing. first: the first line with a mark, and its piece."""
 
     lines: int = 0
     marked: Counter[Mark] = field(default_factory=Counter)
@@ -57,23 +61,23 @@ class Signs:
     tokenised: int = 0
 
     @classmethod
-    def of(cls, lines: Iterable[str]) -> Signs:
-        """The signs of the lines of a text."""
-        signs = cls()
+    def of(cls, lines: Iterable[str]) -> Preprocessing:
+        """Count the lines of a text."""
+        counts = cls()
         for line in lines:
-            signs.lines += 1
+            counts.lines += 1
             if found := mark_of(line):
-                signs.add(signs.lines, *found)
-            signs.escaped += "&" in line and _ESCAPE.search(line) is not None
-            signs.tokenised += line.endswith(_FULL_STOP_APART)
-        return signs
+                counts.add(counts.lines, *found)
+            counts.escaped += "&" in line and _ESCAPE.search(line) is not None
+            counts.tokenised += line.endswith(_FULL_STOP_APART)
+        return counts
 
     def add(self, number: int, mark: Mark, piece: str) -> None:
         """Count a line with a mark. number: of the line; piece: of it, with the mark."""
         self.marked[mark] += 1
         self.first.setdefault(mark, (number, piece))
 
-    def refuse_marks(self, where: object) -> None:
+    def check_plain_text(self, where: object) -> None:
         """Raise DataError, with a line, if so many lines hold subwords or tags that it is no chance.
 
         where: name of the text.
@@ -82,7 +86,7 @@ class Signs:
             if count > max(1, _MARKED * self.lines):
                 raise self._refusal(mark, where)
 
-    def refuse_any_subwords(self, where: object) -> None:
+    def check_whole_words(self, where: object) -> None:
         """Raise DataError if any line holds subwords. where: name of the text."""
         if self.marked["subwords"]:
             raise self._refusal("subwords", where)
@@ -103,17 +107,17 @@ def mark_of(line: str) -> tuple[Mark, str] | None:
     return None
 
 
-def check_prepared_alike(texts: Mapping[str, Signs]) -> None:
+def check_same_preprocessing(texts: Mapping[str, Preprocessing]) -> None:
     """Raise DataError if one of several texts is escaped or tokenised and another one is not. texts: by name."""
-    for key, sign, least in _PREPARED:
-        shares = {name: getattr(signs, key) / max(1, signs.lines) for name, signs in texts.items()}
-        prepared, share = max(shares.items(), key=lambda one: one[1])
-        for name, signs in texts.items():
-            if share >= least and shares[name] <= _ALIKE * share and share * signs.lines >= _EXPECTED:
+    for key, pattern, least in _PREPROCESSED:
+        fractions = {name: getattr(counts, key) / max(1, counts.lines) for name, counts in texts.items()}
+        first, fraction = max(fractions.items(), key=lambda one: one[1])
+        for name, counts in texts.items():
+            if fraction >= least and fractions[name] <= _ALIKE * fraction and fraction * counts.lines >= _EXPECTED:
                 raise DataError(
-                    "two texts of one language were prepared in different ways",
-                    where=f"{prepared}, {name}",
-                    expected=f"lines with {sign} in both, or in neither",
-                    found=f"{share:.1%} and {shares[name]:.1%} of the lines",
-                    next_step="undo the escapes and tokens of one text, or prepare the other one in the same way",
+                    "two texts of one language were preprocessed in different ways",
+                    where=f"{first}, {name}",
+                    expected=f"lines with {pattern} in both, or in neither",
+                    found=f"{fraction:.1%} and {fractions[name]:.1%} of the lines",
+                    next_step="undo the escapes and tokens of one text, or preprocess the other one in the same way",
                 )
