@@ -21,7 +21,7 @@ import phrasemt
 from phrasemt.commands import COMMANDS, GROUPS
 from phrasemt.commands._arguments import Output, in_range, refuse_inputs
 from phrasemt.errors import PhrasemtError, StoppedError, did_you_mean, lacks_memory, message_of
-from phrasemt.machine.launch import is_first, launched
+from phrasemt.machine.launch import is_first, launched, refuse_stray_rank
 from phrasemt.machine.slurm import requeue_this_job
 from phrasemt.runs.notes import open_note, run_of_this_process, stage_note
 from phrasemt.stages import STAGES
@@ -54,6 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _leave_cleanly)
     try:
         _set_up_logging(None)
+        refuse_stray_rank(several=options.command in STAGES and STAGES[options.command].resumes)
         refuse_inputs(options)  # before the log is opened, which is an output, too
         if getattr(options, "log", None):
             _set_up_logging(options.log)

@@ -11,6 +11,7 @@ from pathlib import Path
 from phrasemt.commands.corpora import files_of_study
 from phrasemt.errors import StudyError
 from phrasemt.files.source_file import MIRROR
+from phrasemt.runs.site import make_cache_of_snakemake
 from phrasemt.study.schema import Study
 from phrasemt.workflow.check import precision_of_old_gpus, read_study, warnings_of
 from phrasemt.workflow.inputs import is_at_hand
@@ -27,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print one line about each study, and log its warnings. Raises StudyError for a bad one, after the others."""
+    make_cache_of_snakemake()
     bad: list[StudyError] = []
     for path in options.studies:
         try:

@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> None:
     wanted = table if options.figures is None else report
     if not wanted.exists():
         study = options.study if options.study.suffix else "STUDY.yaml"
-        next_step = f"snakemake --profile profiles/local --configfile {study}"
+        next_step = f"make study STUDY={study}"
         raise PhrasemtError("there are no results yet", where=wanted, next_step=next_step)
     if options.figures is not None:
         _write_figures(report, options.figures)

@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> None:
         seed = pair.study.seeds_of(pair.system)[0] if options.seed is None else options.seed
         translations = Path(pair.paths.translated_tokens.at(system=pair.system, seed=seed, split=pair.split))
         if not translations.exists():
-            next_step = "run snakemake, or choose another --seed"
+            next_step = f"make study STUDY={options.study}, or choose another --seed"
             raise PhrasemtError("not translated yet", where=translations, next_step=next_step)
         ends.append(translations)
     runs = stages_to(ends)
@@ -259,7 +259,7 @@ def _chosen_pair(options: argparse.Namespace) -> Pair:
     paths = Paths.of(study, dataset)
     examples = Path(paths.examples.at(split=split))
     if not examples.exists():
-        next_step = f"snakemake --profile profiles/local --configfile {options.study}"
+        next_step = f"make study STUDY={options.study}"
         raise PhrasemtError(f"{split} is not prepared yet", where=examples, found="no such file", next_step=next_step)
     system = None if options.system is None else choose("system", options.system, list(study.systems))
     if system is not None and system not in study.translating:

@@ -55,9 +55,12 @@ def run(options: argparse.Namespace) -> None:
     locks = list(LOCKS.glob("*"))
     if not locks:
         return
-    if working := [f"{name} ({process})" for name, process in _working(cancelled=jobs)]:
-        why = f"{', '.join(working)} still runs here"
-        next_step = "wait for it or end it with `kill`, then run this again"
+    if working := list(_working(cancelled=jobs)):
+        found = ", ".join(f"{name} ({process})" for name, process in working)
+        if any(name == "snakemake" for name, _ in working):
+            log.info("unlock: another run goes on here: %s. A study that makes other files can run beside it", found)
+            return
+        why, next_step = f"{found} still runs here", "wait for it or end it with `kill`, then run this again"
     elif others := [lock for lock in locks if os.getuid() not in (0, lock.stat().st_uid)]:
         # The working folders of the processes of other users are not readable.
         why, next_step = f"it belongs to another user ({others[0].owner()})", f"let them call this, or {_BY_HAND}"

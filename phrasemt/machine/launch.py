@@ -60,6 +60,21 @@ def place_in_group(variable: str, default: int) -> int:
     return int(found)
 
 
+def refuse_stray_rank(*, several: bool) -> None:
+    """Raise PhrasemtError if this is not the first of several processes, which alone writes, and nobody launched them.
+
+    several: whether a launcher may have started this work in several processes.
+    """
+    rank, size = place_in_group("RANK", 0), place_in_group("WORLD_SIZE", 1)
+    if rank and not (several and rank < size):
+        raise PhrasemtError(
+            "a number of a launcher where none started several processes",
+            where="environment variable RANK",
+            found=f"RANK={rank}, WORLD_SIZE={size}",
+            next_step="unset RANK",
+        )
+
+
 def leave(code: int) -> NoReturn:
     """End this process, one of several, with an exit code and without Python's shutdown.
 

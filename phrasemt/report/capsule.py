@@ -91,7 +91,7 @@ def write_capsule(study: Study, capsule: Path, *, all_references: bool) -> Capsu
     """
     tables = table_paths(study.study)
     if not tables[0].is_file():
-        next_step = "snakemake --profile profiles/local --configfile STUDY"
+        next_step = "make study STUDY=STUDY.yaml"
         raise PhrasemtError("there are no results yet", where=tables[0], next_step=next_step)
     shared = {name for name, dataset in study.datasets.items() if all_references or _may_be_copied(dataset)}
     packed: dict[Path, bool] = {}  # whether a file is in the capsule

@@ -20,6 +20,7 @@ from snakemake.logging import logger as snakemake_log
 from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.runs.notes import PlannedJob
+from phrasemt.runs.site import make_cache_of_snakemake
 from phrasemt.runs.start import Journal, planned, stages_of
 from phrasemt.workflow.check import read_study
 
@@ -76,6 +77,7 @@ def plan_of(path: Path, profile: str = PROFILE) -> Plan:
 
     Raises StudyError for a study with mistakes, PhrasemtError when Snakemake cannot plan it.
     """
+    make_cache_of_snakemake()
     study = read_study(path)
     workflow, executor = _dry_run(path, profile)
     dag, persistence = workflow.dag, workflow.persistence

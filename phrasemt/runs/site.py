@@ -7,6 +7,7 @@ Snakemake prefers that one, because its name has a version: the highest that is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,10 @@ from phrasemt.machine.slurm import partitions
 FOLDER = Path("slurm")
 PARTITION = "slurm_partition"  # the resource that names it
 DELIVERED, SITE, COMPLETE = FOLDER / "profile.yaml", FOLDER / "site.yaml", FOLDER / "profile.v9+.yaml"
+# Resources whose values are names.
+_NAMES = (PARTITION, "slurm_account", "qos", "constraint", "gpu_model", "gres", "reservation", "clusters")
+_NAME = re.compile(r"[\w.:,+@&|-]*[^\W\d][\w.:,+@&|-]*")
+_TIME = re.compile(r"(\d+-)?\d+(:\d+){0,2}")
 _HEAD = "# Written by `phrasemt slurm`; change slurm/site.yaml and call it again. Made from slurm/profile.yaml {}\n"
 _EXPLAINED = """\
 # The lines of this site, laid over slurm/profile.yaml key by key by `phrasemt slurm`; null removes a key. For example
@@ -42,6 +47,28 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return result
 
 
+def _resources_of_snakemake(resources: Mapping[str, Any]) -> dict[str, Any]:
+    """Resources of a rule as Snakemake must read them. It evaluates text as Python, and knows no times of Slurm.
+
+    A partition `all` would be the function of that name, and `int-long` a subtraction.
+    """
+    result = dict(resources)
+    for key, value in resources.items():
+        if key in _NAMES and isinstance(value, str) and _NAME.fullmatch(value):
+            result[key] = f"'{value}'"
+        elif key == "runtime" and isinstance(value, str) and not value.isdecimal() and _TIME.fullmatch(value):
+            result[key] = _minutes(value)
+    return result
+
+
+def _minutes(time: str) -> int:
+    """A time of Slurm: 1-12, 1-12:30, 1-12:30:00, 12:30:00, or 30:00, which are minutes and seconds."""
+    days, has_days, rest = time.rpartition("-")
+    numbers = [int(number) for number in rest.split(":")]
+    hours, minutes, seconds = ([0, *numbers] if len(numbers) == 2 and not has_days else [*numbers, 0, 0])[:3]
+    return (int(days or 0) * 24 + hours) * 60 + minutes + (seconds > 0)
+
+
 def write_site() -> list[Path]:
     """Write the complete profile, and before it the lines of the site as Slurm reports them, if there are none yet.
 
@@ -54,6 +81,10 @@ def write_site() -> list[Path]:
         written.append(SITE)
     try:
         lines = parse_yaml(SITE.read_text(encoding="utf-8")) or {}
+        if rules := lines.get("set-resources"):
+            lines["set-resources"] = {rule: _resources_of_snakemake(of_rule) for rule, of_rule in rules.items()}
+        if usual := lines.get("default-resources"):
+            lines["default-resources"] = _resources_of_snakemake(usual)
         complete = merged(delivered, lines)
     except (ValueError, AttributeError) as error:
         next_step = f"correct it, or remove it and call `phrasemt slurm`. {DELIVERED} shows the keys"
@@ -65,8 +96,8 @@ def write_site() -> list[Path]:
 def _lines_of_this_cluster(delivered: Mapping[str, Any]) -> dict[str, Any]:
     usual, with_gpus = partitions()
     on_gpus = [rule for rule, resources in delivered["set-resources"].items() if "gpu" in resources]
-    of_rules = {rule: {PARTITION: with_gpus} for rule in on_gpus} if with_gpus else {}
-    return {"default-resources": {PARTITION: usual}, "set-resources": of_rules}
+    lines = {PARTITION: with_gpus} if with_gpus else {PARTITION: None, "gpu": None}
+    return {"default-resources": {PARTITION: usual}, "set-resources": dict.fromkeys(on_gpus, lines)}
 
 
 def outdated_site() -> str | None:
@@ -77,3 +108,16 @@ def outdated_site() -> str | None:
         if digest_file(DELIVERED) in stream.readline():
             return None
     return f"{DELIVERED} has changed since {COMPLETE} was made from it. Next: `phrasemt slurm`"
+
+
+def make_cache_of_snakemake() -> None:
+    """Make the folder without which Snakemake ends with a traceback. Raises PhrasemtError where it cannot be made."""
+    from snakemake.common import get_appdirs
+
+    folder = get_appdirs().user_cache_path
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        next_step = "set HOME or XDG_CACHE_HOME to a folder that you can write"
+        what = "Snakemake's cache cannot be made"
+        raise PhrasemtError(what, where=folder, found=error.strerror, next_step=next_step) from None

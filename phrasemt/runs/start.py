@@ -6,6 +6,7 @@ What phrasemt asks of Snakemake's own objects, it asks here and in `plan`.
 from __future__ import annotations
 
 import contextlib
+import getpass
 import os
 import re
 import signal
@@ -22,6 +23,7 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
 from phrasemt.files.source_file import LOCK
 from phrasemt.machine.gpus import visible_gpus
+from phrasemt.machine.launch import refuse_stray_rank
 from phrasemt.machine.slurm import cancel, jobs_here
 from phrasemt.runs.notes import (
     RUN,
@@ -42,7 +44,7 @@ from phrasemt.runs.status import failures, status_of
 from phrasemt.study.reading import study_of
 from phrasemt.study.schema import Study
 from phrasemt.workflow.cache import CACHE
-from phrasemt.workflow.check import checked, read_study, warnings_of
+from phrasemt.workflow.check import checked, read_study
 from phrasemt.workflow.flow import Files, Flow
 from phrasemt.workflow.inputs import Wildcards
 from phrasemt.workflow.paths import LOGS
@@ -89,19 +91,22 @@ def _open_module(workflow: Any, config: Mapping[str, Any]) -> Flow:
 def _prepare(workflow: Any, study: Study, path: Path) -> Flow:
     """What jobs need. path: of the study, or where it would be."""
     if workflow.is_main_process:
+        refuse_stray_rank(several=False)
         if workflow.resource_settings.nodes and workflow.resource_settings.cores == 1:
             # So does Snakemake begin a dry run for a cluster, and would show that no job had more than one core.
             workflow.global_resources["_cores"] = sys.maxsize
         if (warning := outdated_site()) is not None:
             print(f"phrasemt: warning: {warning}", file=sys.stderr)
-        for warning in warnings_of(study):
-            print(f"phrasemt: warning: {path}: {warning}", file=sys.stderr)
     folders = ((CACHE, study.cache), (LOCK, path.with_suffix(".lock")))
     for name, folder in folders:
         if folder is not None and not os.environ.get(name):  # an empty one would be the folder of the run
             os.environ[name] = str(folder)
     # Jobs are `python -m phrasemt ...`: the Python that runs Snakemake, unless a conda environment goes first.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    try:
+        getpass.getuser()
+    except (KeyError, OSError):  # a user of a container has no name, for which Snakemake and torch ask
+        os.environ["USER"] = str(os.getuid())
     # Slurm sends it to all processes of a job whose time is nearly up. It is meant for the stage, which then saves.
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     # A folder lies beside files that Snakemake moves: below the prefix of a module, or to the copies of a storage.

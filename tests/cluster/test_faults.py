@@ -180,7 +180,7 @@ def test_a_second_login_node_leaves_a_run_its_lock(site: Site, untouched: Site) 
         )  # fmt: skip
     training = site.hold_training()
     unlocked = site.run(*SECOND_LOGIN_NODE, sys.executable, "-m", "phrasemt", "unlock")
-    assert f"the lock remains, because snakemake (process {run.pid} on {platform.node()})" in unlocked.stderr
+    assert f"another run goes on here: snakemake (process {run.pid} on {platform.node()})" in unlocked.stderr
     refused = site.run(*SECOND_LOGIN_NODE, *here.command(site.record))
     assert (refused.returncode, "--unlock" in refused.stderr) == (1, True), refused.stderr
     # Also for those who unlock as Snakemake proposes.

@@ -147,8 +147,8 @@ def test_lines_of_a_site_change_what_they_name_and_nothing_else(slurm: StandIn, 
     assert outdated_site() is None
     slurm.says("sinfo", "week|(null)\ncore*|(null)\nfast|gpu:a100:4(S:0-1)\n")
     told = _changed_by_the_site()
-    assert told.pop(("default-resources", "slurm_partition")) == "core"
-    assert set(told.values()) == {"fast"}
+    assert told.pop(("default-resources", "slurm_partition")) == "'core'"
+    assert set(told.values()) == {"'fast'"}
     assert ("set-resources", "train_model", "slurm_partition") in told
 
     SITE.write_text("set-resources: {train_model: {runtime: 60}}\n")
@@ -157,6 +157,44 @@ def test_lines_of_a_site_change_what_they_name_and_nothing_else(slurm: StandIn, 
     assert outdated_site() is None
     DELIVERED.write_text(DELIVERED.read_text() + "# a later version\n")
     assert "Next: `phrasemt slurm`" in (outdated_site() or "")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("slurm_partition: all", "'all'"),
+        ("slurm_account: int-long", "'int-long'"),
+        ("gres: gpu:2", "'gpu:2'"),
+        ("slurm_partition: \"'big' if attempt > 1 else 'all'\"", "'big' if attempt > 1 else 'all'"),
+        ("runtime: 1-00:00:00", 1440),
+        ("runtime: 1-12", 2160),
+        ("runtime: 02:00:00", 120),
+        ("runtime: '90:30'", 91),
+        ("runtime: attempt * 60", "attempt * 60"),
+        ("runtime: 60", 60),
+    ],
+)
+def test_names_and_times_of_slurm_are_those_that_a_job_asks_for(
+    line: str, expected: object, slurm: StandIn, repository: Path
+) -> None:
+    """Snakemake evaluates text as Python: `all` would be a function. It knows no times of Slurm."""
+    DELIVERED.parent.mkdir()
+    DELIVERED.write_bytes((repository / DELIVERED).read_bytes())
+    SITE.write_text(f"default-resources: {{{line}}}\nset-resources:\n  score_system: {{{line}}}\n")
+    assert main(["slurm"]) == 0
+    complete = parse_yaml(COMPLETE.read_text())
+    key = line.partition(":")[0]
+    assert complete["default-resources"][key] == complete["set-resources"]["score_system"][key] == expected
+
+
+def test_a_cluster_without_gpus_asks_for_none(slurm: StandIn, repository: Path) -> None:
+    DELIVERED.parent.mkdir()
+    DELIVERED.write_bytes((repository / DELIVERED).read_bytes())
+    slurm.says("sinfo", "all*|(null)\n")
+    assert main(["slurm"]) == 0
+    complete = parse_yaml(COMPLETE.read_text())
+    assert complete["default-resources"]["slurm_partition"] == "'all'"
+    assert not [rule for rule, found in complete["set-resources"].items() if {"gpu", "slurm_partition"} & found.keys()]
 
 
 def test_lines_of_a_site_that_are_no_mapping_are_refused(slurm: StandIn, repository: Path) -> None:
