@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from phrasemt.artefacts.columns import Examples
-from phrasemt.artefacts.sidecar import sidecar_path
 from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.cli import main
 from phrasemt.errors import StudyError
@@ -31,8 +30,6 @@ RAW = [
 ]
 KEPT = ["It is n't here .", "Nothing is here , he said .", "& <s> [ here ] ."]
 FILTERS = {"max_words": 10}
-# What the tokens of KEPT are: what stands between spaces, with Moses' escapes.
-TOKENS = ["It is n&apos;t here .", "Nothing is here , he said .", "&amp; &lt;s&gt; &#91; here &#93; ."]
 
 
 def run(name: str, settings: object, *, twice: dict[str, Path] | None = None, **files: Path) -> None:
@@ -84,17 +81,6 @@ def test_lines_are_cleaned_once(made: Path) -> None:
         "1\tempty\tboth", "3\twrong_script\tsource 0.00", "4\tduplicate\t0", "5\ttoo_long\t11",
     ]  # fmt: skip
     assert list(read_lines(made / "text.dev")) == [RAW[2], "", "Who is he ?"]
-
-
-def test_a_sidecar_names_the_file_on_both_sides(made: Path) -> None:
-    outputs = json.loads(sidecar_path(made / "text.train").read_text())["outputs"]
-    assert outputs["source"] == outputs["target"]
-    assert not [path for path in made.iterdir() if path.name.endswith(".part")]
-
-
-def test_words_between_spaces_are_the_tokens(made: Path) -> None:
-    assert list(read_lines(made / "tokens.train")) == TOKENS
-    assert json.loads((made / "round_trip.train").read_text())["changed_lines"] == 0
 
 
 def test_subwords_are_those_of_subword_nmt_for_one_file(made: Path, tmp_path: Path) -> None:
@@ -190,13 +176,3 @@ def test_what_needs_two_sides_is_refused(tmp_path: Path, change: tuple[str, str]
     with pytest.raises(StudyError) as caught:
         load_study(tmp_path / "study.yaml")
     assert any(problem in found for found in caught.value.problems), caught.value.problems
-
-
-def test_the_generator_makes_one_side(tmp_path: Path) -> None:
-    generated = "generator: {train: 9, dev: 9, test: 9}"
-    text = STUDY[: STUDY.index("    splits:")] + f"    {generated}\n" + STUDY[STUDY.index("systems:") :]
-    (tmp_path / "study.yaml").write_text(text)
-    read_study(tmp_path / "study.yaml")
-    (tmp_path / "study.yaml").write_text(text.replace("language: en", "language: fr"))
-    with pytest.raises(StudyError, match="the generator makes nothing but"):
-        read_study(tmp_path / "study.yaml")

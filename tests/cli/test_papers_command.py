@@ -7,7 +7,7 @@ import io
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import yaml
@@ -15,15 +15,10 @@ import yaml
 from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.artefacts.table import Block, Cell, Row, Table
 from phrasemt.cli import main
-from phrasemt.commands.papers import _size
-from phrasemt.printed.results import SizeKind
 from phrasemt.report.scores import make_scorecard
 from phrasemt.scoring.ratings import RatedText, write_sheets
 from phrasemt.study.compared import compared_figures
-from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
-from phrasemt.symbols import SPECIAL_TOKENS
-from phrasemt.workflow.paths import Paths
 
 EN_DE = ["europarl-v7", "commoncrawl", "news-commentary-v9"]
 CORPORA = {"de": EN_DE, "fr": [*EN_DE, "un-2000", "giga-fren"]}
@@ -90,18 +85,6 @@ def test_two_studies_fill_one_table(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("form", "line"),
-    [
-        ("markdown", "| Transformer Base      |          27.38 | 27.50 |          39.34 | 39.00 |\n"),
-        ("latex", "Transformer Base & 27.38 & 27.50 & 39.34 & 39.00 \\\\\n"),
-    ],
-)
-def test_forms(form: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["papers", "xu2020", "--study", "en-de", "en-fr", "--format", form]) == 0
-    assert line in capsys.readouterr().out
-
-
 def test_on_other_data_the_difference_stands_beside_the_figure(capsys: pytest.CaptureFixture[str]) -> None:
     Path("results/en-de/table.json").unlink()
     Path("results/en-de").rmdir()
@@ -140,25 +123,6 @@ def test_the_training_data_of_a_study_fill_their_cell(capsys: pytest.CaptureFixt
     assert main(["papers", "xu2020", "--study", "en-fr.yaml"]) == 0
     (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("xu2020/text/data"))
     assert "36.00" in line
-
-
-def test_sizes_of_all_kinds() -> None:
-    """Two pairs of 3 + 2 and 1 + 5 words, and a vocabulary of 4 symbols beside the special ones."""
-    study = load_study(Path("en-de.yaml"))
-    paths = Paths.of(study, "wmt")
-    vocabulary = "".join(f"{symbol}\t0\n" for symbol in SPECIAL_TOKENS) + "a\t4\nb\t3\nc\t2\nd\t1\n"
-    texts = {
-        paths.tokens.at(split="train", language="en"): "a b c\nd e\n",
-        paths.tokens.at(split="train", language="de"): "u\nv w x y z\n",
-        paths.vocabulary.at(language="de"): vocabulary,
-        paths.dropped_pairs.at(split="train"): DroppedPairs.head(read=2, kept=2),
-    }
-    for path, text in texts.items():
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(text)
-    found = {kind: _size(kind, study, "wmt") for kind in get_args(SizeKind)}
-    longest = study.models["base"].training.max_length
-    assert found == {"pairs": 2, "source words": 5, "target words": 6, "vocabulary": 4, "longest side": longest}
 
 
 def test_sheets_of_raters_fill_table_4(capsys: pytest.CaptureFixture[str]) -> None:

@@ -79,17 +79,6 @@ def test_only_sizes_change() -> None:
     assert micro["parsing"].decoding == paper["parsing"].decoding
 
 
-def test_two_decoder_layers_stay_two() -> None:
-    micro = at_size(STUDIES["demo-systems"], "micro")
-    assert micro.systems["zh-dl4mt-2"].model.decoder_layers == 2
-
-
-def test_initial_weights_have_another_size(tmp_path: Path) -> None:
-    study = tmp_path / "study.yaml"
-    study.write_text(XU.read_text() + "    init_from: models/exported\n")
-    assert at_size(study, "micro").systems["big-pr"].init_from is None
-
-
 def test_small_keeps_the_language_pair_and_the_annotators() -> None:
     chunks, phrases = at_size(STUDIES["zhou2017-de-en"], "small"), at_size(XU, "small")
     assert chunks.datasets["wmt15"].languages == ("de", "en")

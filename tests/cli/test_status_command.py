@@ -110,16 +110,6 @@ def test_a_failed_run_ends_with_the_errors_of_its_stages() -> None:
     ]
 
 
-def test_what_stopped_on_request_waits(status: Status) -> None:
-    stopped = job("train_model", "base.1")
-    begun(stopped, state="failed", ended=ago(seconds=1))
-    stage(stopped, state="stopped", error="stopped by SIGTERM")
-    _, out, _ = status("demo")
-    assert out.startswith("demo: failed, since ")
-    assert rows(out) == {"": "waiting", "train_model": "1", "all": "1"}
-    assert "not done: 1 job; run the same command again. Snakemake's log: snakemake.log" in out
-
-
 def test_only_the_last_run_is_shown_and_one_whose_process_is_gone_was_killed(status: Status) -> None:
     note = begun(job("translate_examples", "a"), host=platform.node(), started=ago(seconds=0), pid=gone())
     _, out, _ = status("demo")
@@ -178,15 +168,6 @@ def test_what_is_done_or_has_run_for_a_while_takes_less() -> None:
     assert left(*jobs) == 100
 
 
-def test_each_look_reads_the_records_of_then() -> None:
-    """As with --watch, while jobs end."""
-    ended, waiting = job("translate_examples", "a"), job("translate_examples", "b")
-    assert left(ended, waiting, cores=None) == 0
-    took(ended, 100)
-    stage(ended, state="finished")
-    assert left(ended, waiting, cores=None) == 100
-
-
 def test_jobs_without_a_record_are_estimated_by_their_rule_or_named(status: Status) -> None:
     known, same_rule, unknown = job("translate_examples", "a"), job("translate_examples", "b"), job("score_system", "c")
     took(known, 3600)
@@ -217,18 +198,6 @@ def test_a_job_that_takes_longer_than_expected_is_named(status: Status) -> None:
     stage(slow, host="elsewhere", started=ago(seconds=300))
     late = r"expected end: not known yet; translate_examples a has run for 0:05:0\d, longer than expected\n"
     assert re.search(late, status("demo")[1])
-
-
-def test_what_came_from_the_cache_is_counted(status: Status) -> None:
-    copied, made = (job("parse_sentences", name) for name in ("0", "1"))
-    begun(copied, made)
-    for planned in (copied, made):
-        stage(planned, state="finished", from_cache=planned is copied)
-    assert "from the cache: 1" in status("demo")[1].splitlines()
-    begun(copied, made, state="finished")
-    assert "from the cache: 1" in status("demo")[1].splitlines()
-    RUN.rename(RUN.with_name("20260101T000000-2.json"))  # without stages, as by `snakemake --touch`
-    assert "cache" not in status("demo")[1]
 
 
 def test_a_study_that_never_ran(status: Status) -> None:

@@ -83,29 +83,6 @@ def test_a_training_whose_time_is_up_saves_and_comes_back(site: Site, untouched:
     _ends_as(untouched, site)
 
 
-@pytest.mark.slow  # as when the time is up
-def test_a_preempted_training_saves_and_comes_back(site: Site, untouched: Site) -> None:
-    run = site.start(site.record)
-    site.hold_training()  # Slurm lets it go on, so that it can save
-    ask("sbatch", "--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 1")
-    assert "Error in rule" not in site.finish(run)
-    (job,) = site.jobs()
-    assert restarts(job) == 1
-    _ends_as(untouched, site)
-
-
-@pytest.mark.slow  # as when it fails
-def test_a_job_cancelled_by_somebody_is_tried_again(site: Site, untouched: Site) -> None:
-    run = site.start(site.record)
-    site.hold_training()
-    cancelled = site.training_job()
-    ask("scancel", cancelled)
-    site.finish(run)
-    assert list(site.jobs("cancelled")) == [cancelled]
-    assert len(site.jobs()) == 2
-    _ends_as(untouched, site)
-
-
 def test_a_job_whose_node_fails_goes_on_elsewhere(site: Site, untouched: Site, cluster: Path) -> None:
     run = site.start(site.record)
     site.hold_training()
@@ -188,19 +165,6 @@ def test_a_second_login_node_leaves_a_run_its_lock(site: Site, untouched: Site) 
     refused = site.run(*SECOND_LOGIN_NODE, *here.command(site.record))
     assert refused.returncode == 2
     assert "another run makes the same files" in refused.stderr
-    resume(training)
-    site.finish(run)
-    _ends_as(untouched, site)
-
-
-@pytest.mark.slow  # asks the same notes as the lock does
-def test_a_second_login_node_does_not_cancel_the_jobs_of_a_run(site: Site, untouched: Site) -> None:
-    run = site.start(site.record)
-    training = site.hold_training()
-    refused = site.run(*SECOND_LOGIN_NODE, sys.executable, "-m", "phrasemt", "unlock", "--cancel")
-    assert refused.returncode == 2
-    assert f"snakemake, process {run.pid} on {platform.node()}" in refused.stderr
-    assert len(site.jobs("running")) == 1
     resume(training)
     site.finish(run)
     _ends_as(untouched, site)

@@ -11,7 +11,6 @@ import pytest
 from one_host_slurm import ask, restarts, wait_until
 from site_of_tests import PATIENCE, Site, has_heard, resume
 
-ONE_NODE = ("gpu=2", "processes=2", "slurm_partition=gpu")
 TWO_NODES = (
     *("nodes=2", "processes=2", "slurm_partition=gpu", "mpi=srun", "tasks=2"),
     "slurm_extra='--ntasks-per-node=1 --gpus-per-node=1'",
@@ -38,12 +37,6 @@ def expected(_local: Site, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     site.forget_training()
     site.finish_here(site.record, *_resources("processes=2"))
     return _trained(site)
-
-
-@pytest.mark.slow  # two nodes need all that one node needs
-def test_two_processes_on_one_node(site: Site, expected: dict[str, bytes]) -> None:
-    site.finish(site.start(site.record, *_resources(*ONE_NODE)))
-    assert _trained(site) == expected
 
 
 def test_two_nodes_save_together_and_come_back(site: Site, expected: dict[str, bytes], cluster: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -59,24 +58,4 @@ def test_short_jobs_of_a_gpu_are_one_job_with_the_lines_of_the_documents(
     jobs = {folder.name for folder in (site.folder / "logs" / "slurm").iterdir()}
     assert "group_on_gpu_analyse_attention_average_checkpoints_score_contrasts_translate_examples" in jobs
     assert not jobs & {f"rule_{stage}" for stage in yaml.safe_load(lines)["groups"]}
-    assert not site.processes()
-
-
-@pytest.mark.slow
-def test_the_demo_study_ends_with_a_table_of_all_its_systems(
-    cluster: Path, repository: Path, tmp_path: Path, warm: WarmPython
-) -> None:
-    """A third of the updates: training longer takes minutes, and gives the cluster nothing else to do."""
-    study = (repository / "config.yaml").read_text(encoding="utf-8")
-    updates = "max_updates: 750"
-    assert study.count(updates) == 1
-    study = study.replace(updates, "max_updates: 250")
-    site = Site.new(repository, tmp_path / "site", study, warm)
-    site.finish(site.start(), patience=7200)
-    demo = site.folder / "results" / "demo"
-    blocks = json.loads((demo / "table.json").read_text(encoding="utf-8"))["blocks"]
-    (scores,) = [block for block in blocks if block["kind"] == "scores"]
-    assert [row["system"] for row in scores["rows"]] == ["base", "pr", "parse"]
-    assert (demo / "report.html").is_file()
-    assert len(site.jobs()) == len(set(site.jobs().values())), "no job was needed twice"
     assert not site.processes()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from budget import TABLE, count, lines_of_code
+from budget import TABLE, count
 
 SLACK = 0.03  # a room that became smaller by more than this lowers its number, so that it cannot grow back unseen
 
@@ -24,10 +24,3 @@ def test_the_numbers_fall_with_the_rooms(counted: dict[str, int]) -> None:
     numbers = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
     below = {name: number for name, number in numbers.items() if counted.get(name, 0) < (1 - SLACK) * number}
     assert not below, f"smaller than their numbers: {below}. Next: make budget"
-
-
-def test_lines_of_code_leave_out_comments_blank_lines_and_docstrings() -> None:
-    module = '"""Doc.\n\nMore."""\n\n# why\nx = (\n    1,\n\n    2,  # two\n)\n'
-    function = 'def f():\n    """Doc."""\n    return """a\n\nb"""\n'
-    assert lines_of_code(module) == 4
-    assert lines_of_code(function) == 4

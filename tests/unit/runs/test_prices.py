@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from pathlib import Path
-from typing import get_args
 
 import invented_runs
 import pytest
@@ -54,12 +53,6 @@ def test_every_system_of_a_study_has_a_rate_of_its_family_and_attention(path: Pa
         assert system.model.family in FAMILIES
         attention = ATTENTIONS[system.model.attention] if isinstance(system.model, Layers) else 1
         assert rate.of(system.model, 1) == pytest.approx(312e12 * FAMILIES[system.model.family] * attention)
-
-
-def test_each_attention_has_a_rate() -> None:
-    assert set(get_args(Layers.model_fields["attention"].annotation)) == ATTENTIONS.keys()
-    plain, relative, ngrams = (rate_of("h100").of(TransformerModel(attention=one), 1) for one in ATTENTIONS)
-    assert plain > relative > ngrams
 
 
 def test_text_stages_cost_lines_and_unknown_numbers_are_named(prices: Prices) -> None:
