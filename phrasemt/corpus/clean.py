@@ -134,14 +134,6 @@ def _judged(settings: CleanPairs, raw_source: list[Path], raw_target: list[Path]
 
 
 def _raw_pairs(raw_source: list[Path], raw_target: list[Path]) -> Iterator[tuple[str, ...]]:
-    if len(raw_source) != len(raw_target) or not raw_source:
-        raise DataError(
-            "each source text needs its target text",
-            where="--raw-source, --raw-target",
-            expected="the same number of files, at least one",
-            found=f"{len(raw_source)} and {len(raw_target)}",
-            next_step="name the files in the same order",
-        )
     for source, target in zip(raw_source, raw_target, strict=True):
         empty = True
         for pair in read_parallel(*dict.fromkeys((source, target))):

@@ -70,10 +70,6 @@ def _text(settings: ExtractText, given: Mapping[str, Path]) -> Iterator[str]:
     """The lines of the side, of the rows that the selection of the part takes. given: the files by name."""
 
     def lines(side: CorpusSide) -> Iterator[str]:
-        if side.file not in given:
-            what, next_step = "the file of this side is not among the inputs", "fetch it with `phrasemt fetch_corpus`"
-            found = ", ".join(given) or "no file"
-            raise DataError(what, where="--files", expected=side.file, found=found, next_step=next_step)
         return _lines(side, given[side.file])
 
     def rows(part: CorpusPart) -> Iterator[Row]:
@@ -158,22 +154,13 @@ def _opened(path: Path, members: Sequence[str | None]) -> Iterator[tuple[IO[byte
     yield from (_of_zip if path.suffix == ".zip" else _of_tar)(path, wanted)
 
 
-def _of_zip(path: Path, wanted: dict[str, None]) -> Iterator[tuple[IO[bytes], str]]:
+def _of_zip(path: Path, wanted: Iterable[str]) -> Iterator[tuple[IO[bytes], str]]:
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
         for member in wanted:
             if member not in names:
                 raise _no_member(path, member, names)
             yield archive.open(member), member
-
-
-def _verses(path: Path, folder: str) -> Iterator[bytes]:
-    with zipfile.ZipFile(path) as archive:
-        names = archive.namelist()
-        for member in _sword_files(folder):
-            if member not in names:
-                raise _no_member(path, member, names)
-        yield from _read_verses(archive, folder)
 
 
 def _of_tar(path: Path, wanted: dict[str, None]) -> Iterator[tuple[IO[bytes], str]]:
@@ -206,19 +193,15 @@ _BLOCK, _ENTRY = struct.Struct("<III"), struct.Struct("<IIH")
 _NOTE_OR_TAG = re.compile(rb"<note.*?</note>|<[^>]*>", re.DOTALL)
 
 
-def _sword_files(folder: str) -> list[str]:
-    """Names of the archive members that `_read_verses` reads."""
-    return [f"{folder}/{testament}.{kind}" for testament in _TESTAMENTS for kind in ("bzs", "bzv", "bzz")]
-
-
-def _read_verses(archive: zipfile.ZipFile, folder: str) -> Iterator[bytes]:
+def _verses(path: Path, folder: str) -> Iterator[bytes]:
     """Yield the entries of the Old, then the New Testament as UTF-8, without notes and tags, white space joined.
 
     folder: of the module inside the archive. Raises zipfile.BadZipFile if the indexes do not fit the text, and
     zlib.error for a damaged block.
     """
     for testament in _TESTAMENTS:
-        blocks, entries, packed = (archive.read(f"{folder}/{testament}.{kind}") for kind in ("bzs", "bzv", "bzz"))
+        members = [f"{folder}/{testament}.{kind}" for kind in ("bzs", "bzv", "bzz")]
+        blocks, entries, packed = (stream.read() for stream, _ in _of_zip(path, members))
         try:
             places = [*_BLOCK.iter_unpack(blocks)]
             texts = [zlib.decompress(packed[start : start + size]) for start, size, _ in places]

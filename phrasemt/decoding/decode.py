@@ -25,7 +25,7 @@ from phrasemt.scoring.multi_bleu import standard_bleu, tokenised_bleu
 from phrasemt.study.schema import Decoding
 from phrasemt.study.tokenization import BleuTokenizer
 from phrasemt.text.subwords import join_subwords
-from phrasemt.text.unspaced import join_unspaced
+from phrasemt.text.tokenize import join_unspaced
 
 # Source positions of a batch times hypotheses. On a CPU more make no product faster. A GPU has room for many more; a
 # batch that does not fit into its memory is divided.

@@ -6,7 +6,7 @@ import functools
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints
 
 from phrasemt.fields import Language, Name, Settings
 from phrasemt.files.source_file import FileName, SourceFile
@@ -27,12 +27,6 @@ class PublishedFile(Settings):
     md5: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")] | None
     unverified: str | None = Field(None, description="why no checksum is known")
 
-    @model_validator(mode="after")
-    def _can_be_verified(self) -> PublishedFile:
-        if (self.md5 or self.unverified) is None:
-            raise ValueError(f"{self.name} has no md5, and `unverified` does not say why")
-        return self
-
 
 class PublishedLanguage(Settings):
     """The packages of a language. packages: file names by role, by package."""
@@ -41,16 +35,6 @@ class PublishedLanguage(Settings):
     revision: str
     files: tuple[PublishedFile, ...]
     packages: dict[Name, dict[Role, FileName]]
-
-    @model_validator(mode="after")
-    def _files_are_there(self) -> PublishedLanguage:
-        names = {file.name for file in self.files}
-        for package, files in self.packages.items():
-            if missing := set(files.values()) - names:
-                raise ValueError(f"package {package}: {sorted(missing)} are not among the files")
-            if not {"constituency", "vectors"} <= files.keys():
-                raise ValueError(f"package {package}: a parser needs the roles constituency and vectors")
-        return self
 
 
 @functools.cache

@@ -1,15 +1,17 @@
 """The stage `tokenize_text`: a text as tokens, and what differs in the text that is made of these tokens again.
 
-Tokens are Moses' (`moses`), words between spaces, characters or Chinese words (`unspaced`). The round trip tokenises a
-text, detokenises the tokens, and counts the lines that have changed. Its BLEU is the best that a perfect translation
-can reach, but BLEU cuts words at punctuation, and so does not see where spaces stand beside it.
+Tokens are Moses' (`moses`), words between spaces, characters or Chinese words. Among the latter two a space of the text
+is a token of its own, U+2581, so the text comes back exactly. The round trip tokenises a text, detokenises the tokens,
+and counts the lines that have changed. Its BLEU is the best that a perfect translation can reach, but BLEU cuts words
+at punctuation, and so does not see where spaces stand beside it.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from sacrebleu.metrics import BLEU
@@ -19,10 +21,9 @@ from phrasemt.files.lines import read_parallel
 from phrasemt.languages import WITH_MOSES_RULES, punctuation_normalizer
 from phrasemt.stages.subwords import TokenizeText
 from phrasemt.study.tokenization import Tokenizer
-from phrasemt.symbols import unescape
+from phrasemt.symbols import SPACE, escape, unescape
 from phrasemt.text.moses import moses_detokenizer, moses_tokenizer
 from phrasemt.text.tokens import convert_lines
-from phrasemt.text.unspaced import character_tokenizer, jieba_tokenizer, join_unspaced, space_tokenizer
 
 log = logging.getLogger("phrasemt.tokenize_text")
 
@@ -30,6 +31,7 @@ log = logging.getLogger("phrasemt.tokenize_text")
 _ROUND_TRIP_LINES = 2_000
 # Of the lines of English and German news, 5 to 7 % change, for instance because of times such as 12:30.
 _GOOD_ROUND_TRIP = 0.1
+_CONTROL = re.compile(r"[\x00-\x1f]")
 
 
 def tokenize_text(*, settings: TokenizeText, cores: int, text: Path, tokens: Path, round_trip: Path) -> None:
@@ -52,11 +54,11 @@ def tokenize_text(*, settings: TokenizeText, cores: int, text: Path, tokens: Pat
 def line_tokenizer(settings: Tokenizer) -> Callable[[str], str]:
     """A function from a line of text to its escaped tokens, separated by single spaces."""
     if settings.unit == "character":
-        return character_tokenizer()
+        return lambda line: _unspaced(_plain(line))
     if settings.unit == "jieba":
-        return jieba_tokenizer()
+        return _jieba_tokenizer()
     if settings.unit == "space":
-        return space_tokenizer()
+        return lambda line: escape(_plain(line))
     tokenize = moses_tokenizer(settings.language, aggressive_dash=settings.aggressive_dash)
     if not settings.normalize_punctuation:
         return tokenize
@@ -69,6 +71,32 @@ def line_detokenizer(settings: Tokenizer) -> Callable[[str], str]:
     if settings.unit == "moses":
         return moses_detokenizer(settings.language)
     return unescape if settings.unit == "space" else join_unspaced
+
+
+def join_unspaced(line: str) -> str:
+    """The text of a line of characters or Chinese words."""
+    text = unescape(line).replace(" ", "").replace(SPACE, " ")
+    return " ".join(text.split())
+
+
+def _jieba_tokenizer() -> Callable[[str], str]:
+    import jieba  # takes 0.3 s, and only Chinese texts need it
+
+    words = jieba.Tokenizer()
+    # Not `initialize`, which reads a cache by marshal from a folder that every user of the machine can write to.
+    with words.get_dict_file() as dictionary:
+        words.FREQ, words.total = words.gen_pfdict(dictionary)
+    words.initialized = True
+    return lambda line: _unspaced(words.cut(_plain(line)))
+
+
+def _plain(line: str) -> str:
+    """A line with single spaces, and without control characters, which the tokenisers of Moses remove, too."""
+    return _CONTROL.sub("", " ".join(line.split())).strip()
+
+
+def _unspaced(words: Iterable[str]) -> str:
+    return " ".join(escape(word.replace(" ", SPACE)) for word in words)
 
 
 def _measure_round_trip(settings: Tokenizer, text: Path, tokens: Path, lines: int, round_trip: Path) -> None:

@@ -152,48 +152,26 @@ def test_positions_outside_of_the_store_are_refused(folder):
     ("rows", "line"), [("0\n0\n2\n", 2), ("0\n2\n1\n", 3), ("0\nx\n2\n", 2), ("-1\n0\n1\n", 1), ("\n0\n1\n", 1)]
 )
 def test_rows_that_do_not_increase_are_refused(rows, line, folder):
-    with pytest.raises(DataError) as error:
+    with pytest.raises(DataError, match=f"rows, line {line}: rows must be increasing numbers. Next: run clean_pairs"):
         folder.pack(rows, "a\n" * 3, "x\n" * 3)
-    assert str(error.value) == (
-        f"{folder.path}/rows, line {line}: rows must be increasing numbers. Next: run clean_pairs again"
-    )
 
 
 @pytest.mark.parametrize("counts", [(3, 3, 2), (3, 2, 3), (2, 3, 3), (3, 3, 4)])
 def test_files_with_different_numbers_of_lines(counts, folder):
     rows, source, target = counts
-    with pytest.raises(DataError) as error:
+    with pytest.raises(DataError, match=f"found {rows} and {source} and {target}"):
         folder.pack("0\n1\n2\n3\n"[: 2 * rows], "a\n" * source, "x\n" * target)
-    paths = ", ".join(str(folder.path / name) for name in ("rows", "source", "target"))
-    assert str(error.value) == (
-        f"{paths}: the sides of a parallel text have unequal numbers of lines (expected the same number of lines in "
-        f"each file, found {rows} and {source} and {target}). "
-        "Next: restore the missing line; phrasemt never cuts the longer side"
-    )
     assert not folder.examples.exists()
 
 
-def test_vocabulary_of_the_other_side_is_refused(folder):
-    with pytest.raises(MismatchError) as error:
+def test_other_vocabularies_are_refused(folder):
+    with pytest.raises(MismatchError, match=r"source: most subwords .*expected at most 50% unknown .*found 66.7%"):
         folder.pack("0\n1\n", "x y\na\n", "x\ny\n")
-    assert str(error.value) == (
-        f"{folder.path}/source: most subwords are not in the vocabulary {folder.path}/source.tsv "
-        "(expected at most 50% unknown subwords, found 66.7%). "
-        "Next: use the vocabulary that was built from this side of this data set's training text"
-    )
-
-
-def test_examples_of_other_vocabularies_are_refused(folder):
     examples = folder.pack_lines([(["a"], ["x"])])
     source, target = folder.vocabularies()
     examples.check_vocabularies(source, target)
-    with pytest.raises(MismatchError) as error:
+    with pytest.raises(MismatchError, match=r"examples.arrow: the examples were packed with another target vocabulary"):
         examples.check_vocabularies(source, source)
-    assert str(error.value) == (
-        f"{folder.examples}: the examples were packed with another target vocabulary (expected sha256 "
-        f"{source.digest[:12]}, found sha256 {target.digest[:12]}). "
-        "Next: run pack_examples with the vocabularies of this data set"
-    )
 
 
 def write_ids(path: Path, source: list[list[int]]) -> None:

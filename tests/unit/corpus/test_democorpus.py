@@ -147,11 +147,6 @@ BY_HAND = [
         "Ein Mann gab den alten Frauen ein kleines Messer.",
     ),
     (
-        Sentence(be(the("house", owner=the("farmer", "young")), "old", tense="past")),
-        "The house of the young farmer was old.",
-        "Das Haus des jungen Bauern war alt.",
-    ),
-    (
         Sentence(
             do("transitive", "repair", plural("car"), tense="perfect", passive=True, agent=the("engineer", "clever"))
         ),
@@ -267,20 +262,6 @@ BY_HAND = [
         "They asked whether the nun with the heavy suitcases was polite.",
         "Sie fragten, ob die Nonne mit den schweren Koffern höflich war.",
     ),
-    (
-        Sentence(do("intransitive", "smile", SPEAKER)),
-        "I smile.",
-        "Ich lächle.",
-    ),
-    (
-        Sentence(
-            do("motion", "go", the("girl"), modal=modal("will"), time=adverb("tomorrow"),
-               place=PrepositionalPhrase(TO_PLACE["in"],
-                                         the("forest", "dark", relative=be(Relative(False, MASCULINE), "dangerous"))))
-        ),
-        "The girl will go into the dark forest that is dangerous tomorrow.",
-        "Das Mädchen wird morgen in den dunklen Wald gehen, der gefährlich ist.",
-    ),
 ]  # fmt: skip
 
 
@@ -395,17 +376,14 @@ def test_the_stream_is_the_one_that_published_numbers_were_measured_on() -> None
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == "3b212bcb4fd0e125"
 
 
-def test_seeds_differ(train: list[DemoPair]) -> None:
-    assert [pair.source for pair in demo_pairs(split="train", pairs=20, seed=2)] != [p.source for p in train[:20]]
-
-
 def test_splits_are_disjoint_and_sentences_distinct() -> None:
     sources = [pair.source for split in ("train", "dev", "test") for pair in demo_pairs(split=split, pairs=300, seed=3)]
     assert len(set(sources)) == 900
 
 
-def test_a_larger_split_continues_a_smaller_one(train: list[DemoPair]) -> None:
+def test_a_larger_split_continues_a_smaller_one_of_its_seed(train: list[DemoPair]) -> None:
     assert list(demo_pairs(split="train", pairs=300, seed=1)) == train[:300]
+    assert next(demo_pairs(split="train", pairs=1, seed=2)) != train[0]
 
 
 def test_moses_finds_the_gold_tokens(train: list[DemoPair]) -> None:
@@ -440,7 +418,7 @@ def test_a_tree_by_hand() -> None:
 
 
 def test_chunks_by_hand() -> None:
-    derivation = BY_HAND[18][0]
+    (derivation,) = (one for one, english, _ in BY_HAND if english.startswith("Anna Müller"))
     assert " ".join(realise_english(derivation).chunks) == "B-NP I-NP B-VP I-VP I-VP B-NP B-PRT B-ADVP O"
     assert " ".join(realise_german(derivation).chunks) == "B-NP I-NP B-VP B-NP B-ADVP B-VP O"
     perfect = Sentence(do("intransitive", "wait", HE, tense="perfect"))
@@ -504,14 +482,6 @@ def test_distance_of_a_subject_and_whether_its_number_is_hidden(
     clause = Clause(verb("intransitive", "sleep"), subject, tense)  # type: ignore[arg-type]
     (found,) = [one for one in realise_english(Sentence(clause)).subjects if one.phrase is subject]
     assert (found.distance, found.number_is_hidden) == expected
-
-
-def test_size_of_the_vocabulary_and_of_sentences(train: list[DemoPair]) -> None:
-    assert len({token for pair in train for token in pair.target_tokens}) >= 3000
-    lengths = [len(pair.source_tokens) for pair in train]
-    assert min(lengths) >= 4
-    assert max(lengths) <= 40
-    assert 11 <= sum(lengths) / len(lengths) <= 13
 
 
 def test_files(tmp_path: Path, train: list[DemoPair]) -> None:
