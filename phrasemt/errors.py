@@ -102,7 +102,7 @@ def lacks_memory(error: BaseException) -> bool:
 
 def did_you_mean(name: str, allowed: Iterable[str]) -> str:
     """The end of a message about an unknown name: the nearest of the allowed names, or nothing if none is near."""
-    near = difflib.get_close_matches(name, allowed, n=1)
+    near = difflib.get_close_matches(name.lower(), allowed, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

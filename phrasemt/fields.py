@@ -50,25 +50,50 @@ class Number:
         return number
 
 
+def _text(pattern: str, words: str, most: int | None = None) -> StringConstraints:
+    """Text of this pattern, and at most so many characters; messages say it in words."""
+    PATTERNS[pattern] = words
+    return StringConstraints(pattern=pattern, max_length=most)
+
+
+PATTERNS: dict[str, str] = {}  # patterns in words
 # Names become folder names and Snakemake wildcards, so they hold no separators and no special characters of a shell.
 # The name of a folder joins a name and two languages; file systems allow 255 bytes.
-Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_+-]*$", max_length=100)]
+Name = Annotated[
+    str,
+    _text(
+        r"^[a-zA-Z0-9][a-zA-Z0-9_+-]*$",
+        "a name of letters from a to z, digits, _, + and -, with a letter or digit first",
+        most=100,
+    ),
+]
 # One line for every program, also for those that end a line at U+0085 or U+2028, and nothing that a terminal obeys.
 _CONTROL = r"\x00-\x1f\x7f-\x9f"
-Title = Annotated[str, StringConstraints(pattern=rf"^[^\s{_CONTROL}]([^{_CONTROL}\u2028\u2029]*[^\s{_CONTROL}])?$")]
+Title = Annotated[
+    str,
+    _text(
+        rf"^[^\s{_CONTROL}]([^{_CONTROL}\u2028\u2029]*[^\s{_CONTROL}])?$",
+        "one line of text without tabulators, and without spaces at its ends",
+    ),
+]
 # What Snakemake reads as names of its own in the path of any input; it has no way to escape them.
 _READ_BY_SNAKEMAKE = re.compile(r"\{\s*[\w.]+\s*(,.*)?\}|<[a-z][a-z0-9_]*>")
 
 
 def usable_path(path: Path) -> Path:
-    """A path as a stage can be given it. Raises ValueError for one in which Snakemake would change a part."""
+    """A path as a stage can be given it.
+
+    Raises ValueError for one in which Snakemake would change a part, and for one that is too long for a file system.
+    """
+    if len(str(path).encode()) > 4_000 or any(len(part.encode()) > 255 for part in path.parts):
+        raise ValueError("no file can have so long a name; a part has at most 255 bytes, a path 4,000")
     if found := _READ_BY_SNAKEMAKE.search(str(path)):
         raise ValueError(f"Snakemake would put something else in place of {found[0]!r} in {path}; rename the file")
     return Path.cwd() / path if str(path).startswith("-") else path  # a command would take such a name for an option
 
 
 UserPath = Annotated[Path, AfterValidator(usable_path)]
-Language = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}$")]
+Language = Annotated[str, _text(r"^[a-z]{2,3}$", "a language code such as en or deu")]
 Seed = Annotated[int, Field(ge=0, lt=2**31), Number()]
 Probability = Annotated[float, Field(ge=0, lt=1), Number()]
 Width = Annotated[int, Field(gt=0), Number(at_most=65_536, because="a square matrix of this width takes 16 GiB")]

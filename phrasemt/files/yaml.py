@@ -18,28 +18,36 @@ MERGE = "<<"
 # Far above any study and registry; aliases of aliases of aliases ("billion laughs") reach the first in milliseconds.
 MOST_VALUES = 100_000
 MOST_LEVELS = 100
+TOO_DEEP = f"more than {MOST_LEVELS} levels of lists and mappings"
+LONG_NUMBER = "a whole number of more than 4,300 digits"
 
 
 def parse_yaml(text: str) -> Any:
     """The content of a YAML file. Each alias and merge key is replaced by a copy of the block that it stands for.
 
-    Raises ValueError, with a message of one line, for text that is not YAML 1.2 with unique keys, a block that contains
-    itself, more than 100,000 values or 100 levels, and a NUL character.
+    Raises ValueError, with a message of one line, for text that is not YAML 1.2 with unique keys, a tag, a block that
+    contains itself, more than 100,000 values or 100 levels, a whole number above 4,300 digits, and a NUL character.
     """
     import yaml  # not at the start of `phrasemt --help` and of stages, which read no YAML
     from yamlcore import CCoreLoader
 
+    levels = 0
     try:
+        # The parser goes through any depth and knows no types; the constructor overflows the stack, and its types fail.
+        for event in yaml.parse(text, Loader=CCoreLoader):
+            levels += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            tag = getattr(event, "tag", None)
+            if levels > MOST_LEVELS or tag is not None:
+                problem = "tags have no meaning here; delete this one" if tag else TOO_DEEP
+                raise yaml.MarkedYAMLError(None, None, problem, event.start_mark)  # type: ignore[arg-type]
         content = yaml.load(text, Loader=CCoreLoader)
     except yaml.MarkedYAMLError as error:
         raise ValueError(_located(error, text)) from None
     except yaml.reader.ReaderError as error:
         line = text.encode()[: error.position].count(b"\n") + 1
         raise ValueError(f"line {line}: {error.reason}") from None
-    except RecursionError:
-        raise ValueError(f"more than {MOST_LEVELS} levels of lists and mappings") from None
     except ValueError:  # Python's limit, as converting such a number takes long
-        raise ValueError("a whole number of more than 4,300 digits") from None
+        raise ValueError(LONG_NUMBER) from None
     return _expanded(content, (), itertools.count(1))
 
 
@@ -78,6 +86,8 @@ def _expanded(value: Any, above: tuple[Any, ...], values: Iterator[int]) -> Any:
     """A copy with merge keys resolved. above: the lists and mappings around the value; values: counts them all."""
     if next(values) > MOST_VALUES:
         raise ValueError(f"more than {MOST_VALUES:,} values, when aliases are replaced by what they stand for")
+    if isinstance(value, int) and value.bit_length() > 14_284:  # Python prints no longer one
+        raise ValueError(LONG_NUMBER)
     if isinstance(value, str) and "\0" in value:
         raise ValueError(f"a NUL character in {value[:40]!r}")
     if not isinstance(value, dict | list):
@@ -85,11 +95,11 @@ def _expanded(value: Any, above: tuple[Any, ...], values: Iterator[int]) -> Any:
     if any(value is other for other in above):
         raise ValueError("an alias inside the block that it stands for")
     if len(above) == MOST_LEVELS:
-        raise ValueError(f"more than {MOST_LEVELS} levels of lists and mappings")
+        raise ValueError(TOO_DEEP)
     above = (*above, value)
     if isinstance(value, list):
         return [_expanded(item, above, values) for item in value]
-    expanded = {key: _expanded(item, above, values) for key, item in value.items()}
+    expanded = {_expanded(key, above, values): _expanded(item, above, values) for key, item in value.items()}
     if MERGE not in expanded:
         return expanded
     merged = expanded.pop(MERGE)

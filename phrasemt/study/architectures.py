@@ -442,19 +442,23 @@ _OfThePapers = TransformerModel | PhraseRepresentationModel | LanguageModel | Dl
 _NAMES = {name for kind in sections(_OfThePapers) for name in get_args(kind.model_fields["family"].annotation)}
 
 
+def has_module(family: str) -> bool:
+    """Whether phrasemt/models has a file of this name."""
+    return family.isidentifier() and importlib.util.find_spec(f"phrasemt.models.{family}") is not None
+
+
 def own_settings(family: object) -> type[Architecture] | None:
     """The class `Settings` in phrasemt/models/<family>.py; None for the families above and for what is no family.
 
     Only the study knows which file to import, so the import is dynamic, as that of `build` (phrasemt/models/interface).
     It brings torch, which readers of other studies never wait for.
     """
-    if not isinstance(family, str) or family in _NAMES or not family.isidentifier():
+    if not isinstance(family, str) or family in _NAMES or not has_module(family):
         return None
-    module = f"phrasemt.models.{family}"
-    if importlib.util.find_spec(module) is None:
+    found = getattr(importlib.import_module(f"phrasemt.models.{family}"), "Settings", None)
+    if not (isinstance(found, type) and issubclass(found, Architecture)):
         return None
-    found = getattr(importlib.import_module(module), "Settings", None)
-    return found if isinstance(found, type) and issubclass(found, Architecture) else None
+    return found if family in get_args(found.model_fields["family"].annotation) else None
 
 
 def _of_any_family(value: Any, of_the_papers: ValidatorFunctionWrapHandler) -> Any:

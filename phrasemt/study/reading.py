@@ -13,9 +13,9 @@ from typing import Annotated, Any
 from pydantic import Tag, ValidationError
 
 from phrasemt.errors import StudyError, did_you_mean
-from phrasemt.fields import Settings, sections
+from phrasemt.fields import PATTERNS, Settings, sections
 from phrasemt.files.yaml import check_yaml_1_1, parse_yaml
-from phrasemt.study.architectures import own_settings
+from phrasemt.study.architectures import has_module, own_settings
 from phrasemt.study.schema import Study
 
 
@@ -74,20 +74,27 @@ UNION_KEYS = ("family", "name")
 # What pydantic's errors about types call a value of the right type; in other messages it "should be" something.
 _EXPECTED = {
     "path_type": "a path",
-    "dict_type": "a mapping of keys to values",
-    "model_type": "a mapping of keys to values",
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "a mapping of keys to values"),
     "list_type": "a list",
     "string_type": "text",
+    "string_too_long": "at most {max_length} characters",
     "too_short": "at least {min_length} value",
+    "too_long": "at most {max_length} values",
+    **dict.fromkeys(("int_type", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
 }
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _problems(error: ValidationError) -> Iterator[str]:
     for item in error.errors():
         place = _place(item["loc"])
         where = ".".join(place.names) or "study"
-        found = json.dumps(item["input"], default=str)
-        found = found if len(found) <= 60 else found[:57] + "..."
+        found = _shown(item["input"])
         context = item.get("ctx", {})
         match item["type"]:
             case "extra_forbidden":
@@ -104,12 +111,18 @@ def _problems(error: ValidationError) -> Iterator[str]:
                 allowed = re.findall(r"'([^']*)'", context["expected_tags"])
                 near = did_you_mean(str(context["tag"]), allowed)
                 key = next((key for key in UNION_KEYS if key in context["discriminator"]), "name")
-                yield f"{where}.{key}: found {context['tag']!r}, allowed: {', '.join(allowed)}{near}"
+                found = _shown(item["input"].get(key))
+                if key == "family" and has_module(context["tag"]):
+                    class_ = f"a class Settings(Architecture) with family: Literal[{found}]"
+                    near = f"; phrasemt/models/{context['tag']}.py needs {class_} (docs/adding-a-system.md)"
+                yield f"{where}.{key}: found {found}, allowed: {', '.join(allowed)}{near}"
             case "union_tag_not_found":
                 yield f"{where}.family: missing"
             case "value_error":
                 for message in str(context["error"]).split("\n"):
                     yield message if where == "study" else f"{where}: {message}"
+            case "string_pattern_mismatch":
+                yield f"{where}: found {found}, expected {PATTERNS[context['pattern']]}"
             case kind if kind in _EXPECTED:
                 meaning = f": {place.description}" if place.description else ""
                 yield f"{where}: found {found}, expected {_EXPECTED[kind].format(**context)}{meaning}"
@@ -134,14 +147,22 @@ class _Place:
         """A hint for a key that stands in a section although it belongs to one around it, or in it; or nothing."""
         here = ".".join(self.names[:-1])
         inner = [
-            (f"{here}.{name}".lstrip("."), sections(setting.annotation))
+            (f"{here}.{name}{rest}".lstrip("."), found)
             for section in self.around
             for name, setting in section.model_fields.items()
+            for rest, found in [_below(setting.annotation)]
         ]
         for place, classes in (*reversed(self.outer), *inner):
             if place != here and any(key in section.model_fields for section in classes):
                 return f"; it belongs to {place or 'the study itself'}"
         return ""
+
+
+def _below(annotation: Any) -> tuple[str, list[type[Settings]]]:
+    """The classes of a section, or those of a mapping of names to sections, with what stands for such a name."""
+    if typing.get_origin(annotation) is dict:
+        return ".<name>", sections(typing.get_args(annotation)[-1])
+    return "", sections(annotation)
 
 
 def _place(location: tuple[int | str, ...]) -> _Place:

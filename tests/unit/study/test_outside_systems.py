@@ -58,6 +58,7 @@ def test_each_test_set_has_its_file(tmp_path: Path) -> None:
         ({"translations": "x"}, ("t", "u"), "other.translations is one file, but there are 2 test sets: give {t: FILE"),
         ({"translations": {"t": "x"}}, ("t", "u"), "other.translations has no file for the test set u"),
         ({"translations": {"t": "x", "v": "y"}}, ("t",), "other.translations.v: no such test set; allowed: t"),
+        ({"translations": "x" * 256}, ("t",), "other.translations: no file can have so long a name"),
         ({"translations": "x", "form": "raw"}, ("t",), 'other.form: found "raw", allowed: text, tokens'),
         ({"translations": "x", "beam": 4}, ("t",), "other.beam: unknown key; allowed: title, stands_for, translations"),
         ({"translations": "x", "model": {}}, ("t",), "other.model: unknown key"),

@@ -111,7 +111,7 @@ def test_layout_order_and_comments_do_not_change_a_study(tmp_path: Path) -> None
     ("change", "problem"),
     [
         (("heads: 2", "heads: 3"), "systems.base.model: width (16) must be a multiple of heads (3)"),
-        (("study: small", "study: a/b"), 'study: found "a/b", string should match pattern'),
+        (("study: small", "study: a/b"), 'study: found "a/b", expected a name of letters'),
         (("study: small", "study: small\nseeds: [1, 1]"), "seeds contains a value twice: [1, 1]"),
         (("target_language: de", "target_language: en"), "source_language and target_language must differ"),
         (("generator:", "tokenization: {target: jieba}, generator:"), 'tokenization.target: found "jieba", which cuts'),
