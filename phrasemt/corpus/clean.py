@@ -135,11 +135,10 @@ def _judged(settings: CleanPairs, raw_source: list[Path], raw_target: list[Path]
 
 def _raw_pairs(raw_source: list[Path], raw_target: list[Path]) -> Iterator[tuple[str, ...]]:
     for source, target in zip(raw_source, raw_target, strict=True):
-        empty = True
+        pair = None
         for pair in read_parallel(*dict.fromkeys((source, target))):
-            empty = False
             yield pair
-        if empty:
+        if pair is None:
             raise DataError(
                 "the text is empty",
                 where=", ".join(map(str, dict.fromkeys((source, target)))),
@@ -168,7 +167,6 @@ class _Counts:
     read: int = 0
     kept: int = 0
     left_out: int = 0
-    normalised: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     preprocessing: tuple[Preprocessing, Preprocessing] = field(
         default_factory=lambda: (Preprocessing(), Preprocessing())
@@ -179,7 +177,6 @@ class _Counts:
             self.preprocessing[side].add(self.read + offset + 1, mark, piece)
         self.read += judged.size
         self.kept += len(judged.kept)
-        self.normalised += judged.normalised
         self.dropped.update(name for _, name, _ in judged.dropped)
         assert self.kept + self.dropped.total() == self.read
 
@@ -195,8 +192,6 @@ class _Counts:
         log.info("clean_pairs: read %d pairs, kept %d, dropped %d%s", self.read, self.kept, self.read - self.kept, why)
         if self.left_out:
             log.info("clean_pairs: the sample leaves out %d of the pairs that were kept", self.left_out)
-        if self.normalised:
-            log.info("clean_pairs: %d lines had white space or control characters normalised", self.normalised)
 
 
 # Languages by script; a language may have several. Lines in other languages are not judged by their letters. A script
@@ -295,7 +290,6 @@ class _Judged:
     kept: list[tuple[int, tuple[str, ...], bytes]] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
     marked: list[tuple[int, int, Mark, str]] = field(default_factory=list)
-    normalised: int = 0
 
 
 FILTERS = ("empty", "too_long", "ratio", "identical", "wrong_script", "duplicate")  # in the order of their use
@@ -337,8 +331,6 @@ def _judge(judge: _Judge, batch: list[tuple[str, ...]]) -> _Judged:
     drops_duplicates = judge.filters is not None and judge.filters.drop_duplicates
     for offset, raw_pair in enumerate(batch):
         pair = tuple(map(normalise_spaces, raw_pair))
-        if pair != raw_pair:
-            judged.normalised += sum(map(str.__ne__, raw_pair, pair))
         judged.marked += [(side, offset, *found) for side, line in enumerate(pair) if (found := mark_of(line))]
         if reason := judge.reason_to_drop(*pair):
             judged.dropped.append((offset, *reason))

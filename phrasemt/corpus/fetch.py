@@ -65,10 +65,6 @@ def _in_mirror(corpus: str, source: SourceFile) -> Path | None:
     folder = os.environ.get(MIRROR)
     if not folder:
         return None
-    if not Path(folder).is_dir():
-        raise DownloadError(
-            "the mirror is not a folder", where=MIRROR, found=repr(folder), next_step=f"correct {MIRROR} or unset it"
-        )
     copy = Path(folder) / corpus / source.name
     if copy.is_file():
         return copy

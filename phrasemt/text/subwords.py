@@ -10,7 +10,7 @@ import io
 import logging
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from subword_nmt.apply_bpe import BPE
@@ -84,16 +84,8 @@ def learn_subwords(
             for subword in cutter[word].split(" "):
                 counts[subword] += frequency
         types += write_lines(path, (f"{subword} {count}" for subword, count in counts.most_common()))
-    if len(merges) < wanted:
-        log.info("learn_subwords: stopped early, because no further pair of subwords occurs twice")
-    log.info(
-        "learn_subwords: learned %s of %s merges from %s word types; %s subword types%s",
-        f"{len(merges):,}",
-        f"{wanted:,}",
-        f"{len(together):,}",
-        f"{types:,}",
-        " on both sides" if len(sides) == 2 else "",
-    )
+    learned = f"{len(merges):,} of {wanted:,} merges from {len(together):,} word types"
+    log.info("learn_subwords: learned %s; %s subword types", learned, f"{types:,}")
 
 
 def apply_subwords(
@@ -167,24 +159,14 @@ def _read_merges(codes: Path) -> list[str]:
 
 def _read_vocabulary(counts: Path, threshold: int) -> set[str] | None:
     """The subwords that occur at least `threshold` times; None, which means no limit, for threshold 0."""
-    frequent = {subword for subword, count in _read_counts(counts) if count >= threshold}
-    if threshold == 0:
-        return None
-    if not frequent:
-        log.warning(
-            "warning: the vocabulary threshold %d has no effect, because no subword of %s occurs so often",
-            threshold,
-            counts,
-        )
-    return frequent
-
-
-def _read_counts(path: Path) -> Iterator[tuple[str, int]]:
-    for number, line in enumerate(read_lines(path), start=1):
+    frequent = set()
+    for number, line in enumerate(read_lines(counts), start=1):
         subword, _, count = line.rpartition(" ")
         if not subword or not count.isdecimal():
-            raise _damaged(path, number, expected="a subword and its count", found=line)
-        yield subword, int(count)
+            raise _damaged(counts, number, expected="a subword and its count", found=line)
+        if int(count) >= threshold:
+            frequent.add(subword)
+    return frequent if threshold else None
 
 
 def _damaged(path: Path, number: int, *, expected: str, found: str) -> DamagedFileError:

@@ -54,13 +54,8 @@ def build_vocabulary(
         Vocabulary.write(path, _ranked(counts_of_side, settings.words))
         for path, counts_of_side in zip(sides.values(), counts, strict=True)
     ]
-    log.info(
-        "build_vocabulary: %s symbols%s",
-        " and ".join(f"{size:,} {side}" for size, side in zip(sizes, ("source", "target"), strict=True))
-        if len(sizes) == 2
-        else f"{sizes[0]:,}",
-        ", one vocabulary for both" if settings.shared and len(sizes) == 2 else "",
-    )
+    shared = ", one vocabulary for both" if settings.shared and len(sizes) == 2 else ""
+    log.info("build_vocabulary: %s symbols%s", " and ".join(f"{size:,}" for size in sizes), shared)
 
 
 def _ranked(counts: Counter[str], words: int | None) -> list[tuple[str, int]]:

@@ -46,7 +46,7 @@ def test_shared_vocabulary_adds_the_counts(tmp_path, caplog):
     with caplog.at_level(logging.INFO, logger="phrasemt"):
         source, target = build(tmp_path, "a b a\n", "b c b\n", shared=True)
     assert source == target == SPECIAL + "b\t3\na\t2\nc\t1\n"
-    assert caplog.messages == ["build_vocabulary: 7 source and 7 target symbols, one vocabulary for both"]
+    assert caplog.messages == ["build_vocabulary: 7 and 7 symbols, one vocabulary for both"]
 
 
 def test_of_whole_words_the_most_frequent_have_ids(tmp_path):
