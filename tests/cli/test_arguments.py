@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 import torch
 
-import phrasemt
 from phrasemt import commands
 from phrasemt.cli import main
 from phrasemt.commands import check, describe, plan, show, status
@@ -30,17 +29,6 @@ def test_the_study_is_the_first_argument_or_an_option_or_config_yaml(command: Mo
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
     assert parser.parse_args(study).study == Path(study[-1] if study else "config.yaml")
-
-
-@pytest.mark.parametrize("command", ["show", "status"])
-def test_commands_about_results_take_a_name_too(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main([command, "small"]) == 2
-    message = capsys.readouterr().err
-    assert "small" in message
-    assert "STUDY.yaml" in message
 
 
 def test_each_command_is_listed_and_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,13 +54,6 @@ def test_shells_complete_commands_stages_and_their_options(capsys: pytest.Captur
     assert {"--n-best", "tokenize_text", "compare"} <= set(re.findall(r"[\w-]+", script))
     checked = subprocess.run(["bash", "-n"], input=script, text=True, check=False)
     assert checked.returncode == 0
-
-
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        main(["--version"])
-    assert left.value.code == 0
-    assert capsys.readouterr().out == f"phrasemt {phrasemt.__version__}\n"
 
 
 def _raise(error: Exception) -> object:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import os
 import random
-import time
 from datetime import date
 from pathlib import Path
 
@@ -19,7 +17,6 @@ from phrasemt.workflow.cache import Entry
 
 CARD = {"kind": "constituency", "language": "en", "origin": "trained", "stanza": "1.15.0", "scores": {"f1": 0.862}}
 PARSER, CHUNKER = "ab" * 16, "ac" * 16
-NOTHING_CLEANED = "outputs of stages: 0 entries, 0 files (0.0 kB) and 0 leftovers removed\n"
 
 
 @pytest.fixture(autouse=True)
@@ -63,17 +60,6 @@ def test_ls(store, filled, monkeypatch, cache, tmp_path):
     assert store("ls", "--cache", tmp_path) == (0, f"nothing in {tmp_path}\n", "")
 
 
-def test_gc(store, filled):
-    files = len(list(filled[0].folder.glob("*/*.arrow")))
-    assert store("gc") == (
-        0,
-        f"{PARSER}: {files} files merged into others, 0 leftovers removed\n"
-        f"{CHUNKER}: 0 files merged into others, 0 leftovers removed\n{NOTHING_CLEANED}",
-        "",
-    )
-    assert filled[0].contents().files == 64
-
-
 def test_verify(store, filled):
     files = len(list(filled[0].folder.glob("*/*.arrow")))
     good = f"{CHUNKER}: 1 files, 1 sentences whole, 0 damaged\noutputs of stages: 0 files whole, 0 damaged\n"
@@ -96,15 +82,11 @@ def test_verify(store, filled):
 
 def test_outputs_of_stages(store, cache):
     texts = {}
-
-    def put() -> None:
-        for number, stage in enumerate(("tokenize_text", "tokenize_text", "clean_pairs")):
-            path = Path(f"text.{number}")
-            path.write_text("a sentence\n" * (number + 1))
-            Entry(cache, stage, {"number": number}).put({"text": path}, {"text": digest_file(path)})
-            texts[stage] = cache / "files" / digest_file(path)[:2] / digest_file(path)
-
-    put()
+    for number, stage in enumerate(("tokenize_text", "tokenize_text", "clean_pairs")):
+        path = Path(f"text.{number}")
+        path.write_text("a sentence\n" * (number + 1))
+        Entry(cache, stage, {"number": number}).put({"text": path}, {"text": digest_file(path)})
+        texts[stage] = cache / "files" / digest_file(path)[:2] / digest_file(path)
     today = f"{date.today():%Y-%m-%d}"
     assert store("ls") == (
         0,
@@ -119,17 +101,9 @@ def test_outputs_of_stages(store, cache):
     assert (code, out) == (2, "outputs of stages: 2 files whole, 1 damaged\n")
     assert err.startswith(f"warning: {texts['clean_pairs'].relative_to(Path.cwd())} is damaged")
     assert "damaged or unreadable files" in err
-    old = time.time() - 10 * 86_400
-    for path in [*cache.glob("stages/tokenize_text/*"), *cache.glob("files/*/*")]:
-        os.utime(path, (old, old))
     # gc also removes the entry of the damaged file.
-    assert (
-        store("gc", "--unused", "30")[1] == "outputs of stages: 1 entries, 0 files (0.0 kB) and 1 leftovers removed\n"
-    )
-    assert store("gc", "--unused", "9")[1] == "outputs of stages: 2 entries, 2 files (0.0 kB) and 0 leftovers removed\n"
-    assert store("ls")[1] == "nothing in resources/cache\n"
-    put()
-    assert store("gc", "--unused", "0")[1] == "outputs of stages: 3 entries, 0 files (0.0 kB) and 0 leftovers removed\n"
+    removed = "outputs of stages: 1 entries, 0 files (0.0 kB) and 1 leftovers removed\n"
+    assert store("gc", "--unused", "30")[1] == removed
 
 
 @pytest.mark.parametrize("action", ["verify", "gc"])

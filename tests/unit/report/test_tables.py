@@ -273,14 +273,6 @@ def _with_title(block: Block, title: str) -> Block:
     return block.model_copy(update={"rows": [row.model_copy(update={"title": title}) for row in block.rows]})
 
 
-def test_latex_escapes() -> None:
-    assert tables._latex(r"50% of_a {b} #1 \x ~ ^ $") == (
-        r"50\% of\_a \{b\} \#1 \textbackslash{}x \textasciitilde{} \textasciicircum{} \$"
-    )
-    assert tables._latex("-0.31‡") == r"$-$0.31$^{\ddagger}$"
-    assert tables._latex("zh-en, 3-4") == "zh-en, 3-4"
-
-
 def fails(study: GoldenStudy, **inputs: list[Path]) -> str:
     with pytest.raises(PhrasemtError) as error:
         study.make_table(**inputs)

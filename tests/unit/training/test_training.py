@@ -207,16 +207,6 @@ def test_the_same_command_resumes_after_kill_9(tiny_data, tmp_path):
     assert_equal_runs(whole, run(tiny_data, folder, settings))  # runs no update: all are done
 
 
-def test_early_stopping(tiny_data, tmp_path, monkeypatch):
-    scores = iter([5.0, 7.0, 6.0, 6.5, 9.0])
-    monkeypatch.setattr(Evaluator, "__call__", lambda self, model, update: evaluation(update, next(scores), 2.0))
-    record, _, _ = run(tiny_data, tmp_path, settings_of(evaluate_every=2, early_stopping=2, max_updates=50))
-    assert record["stopped"] == "early_stopping"
-    assert record["updates"] == 8
-    assert record["best_update"] == 4
-    assert record["checkpoints"][-1].endswith("checkpoint-000008.safetensors")
-
-
 def test_without_bleu_the_evaluation_with_the_lowest_perplexity_is_best():
     values = evaluations_of((None, 9.0), (None, 4.0), (None, 4.0), (None, 5.0))
     progress = Progress(evaluations=values)
