@@ -110,8 +110,13 @@ def visible_gpus() -> list[str]:
     except (OSError, subprocess.SubprocessError):
         return []
     by_number = dict(line.split(", ") for line in shown.splitlines() if ", " in line)
-    named = _named_gpus()
-    return list(by_number.values()) if named is None else [by_number.get(entry, entry) for entry in named]
+    if (named := _named_gpus()) is None:
+        return list(by_number.values())
+    found: dict[str, None] = {}
+    for entry in named:
+        whole = [gpu for gpu in by_number.values() if gpu.startswith(entry)]  # CUDA accepts the beginning of one
+        found[by_number.get(entry) or (whole[0] if len(whole) == 1 else entry)] = None
+    return list(found)
 
 
 def _named_gpus() -> list[str] | None:

@@ -27,8 +27,7 @@ log = logging.getLogger("phrasemt.weights")
 
 FORMAT = 3
 _NAMED = 3  # parameters that a message names
-# All metadata is one entry, because safetensors writes several in random order, and equal weights must be equal files.
-_METADATA = "phrasemt"
+_METADATA = "phrasemt"  # the entry with the description
 
 
 def describe_weights(trained: Architecture, words: Vocabularies) -> dict[str, Any]:
@@ -52,7 +51,13 @@ def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:
 def save_tensors(path: Path, tensors: dict[str, Tensor], description: dict[str, Any]) -> None:
     """Write tensors and a JSON description into one safetensors file, with the permissions of an ordinary file."""
     described = {**description, "crc32": _checksum(description, tensors)}
-    path.write_bytes(safetensors.torch.save(tensors, {_METADATA: json.dumps(described, sort_keys=True)}))
+    content = safetensors.torch.save(tensors)
+    end = 8 + int.from_bytes(content[:8], "little")
+    # safetensors writes metadata in random order, but equal weights must be equal files; transformers wants `format`.
+    metadata = {"format": "pt", _METADATA: json.dumps(described, sort_keys=True)}
+    header = json.dumps({"__metadata__": metadata, **json.loads(content[8:end])}, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    path.write_bytes(len(header).to_bytes(8, "little") + header + content[end:])
 
 
 def read_description(path: Path) -> dict[str, Any]:

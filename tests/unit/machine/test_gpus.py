@@ -14,7 +14,7 @@ from snakemake.resources import Resources
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.machine import gpus
-from phrasemt.machine.gpus import VISIBLE, lease
+from phrasemt.machine.gpus import VISIBLE, lease, visible_gpus
 from phrasemt.nn.precision import choose_device
 from phrasemt.runs.start import refuse_absent_gpus
 
@@ -108,6 +108,13 @@ def test_it_locks_what_may_be_used(allowed: str, expected: str | None, monkeypat
     with lease(1):
         assert os.environ[VISIBLE] == (allowed if expected is None else expected)
     assert os.environ[VISIBLE] == allowed
+
+
+def test_the_beginning_of_an_identifier_is_that_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA accepts it. Two locks of one GPU would let two jobs use it."""
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nprintf '0, GPU-a1b2\\n1, GPU-a1c3\\n'\n")
+    monkeypatch.setenv(VISIBLE, "GPU-a1b,0,GPU-a1")
+    assert visible_gpus() == ["GPU-a1b2", "GPU-a1"]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="torch can use a GPU here")

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import sacrebleu
+import safetensors
 import torch
 from processes import wait_until
 from trainings import SMALL, assert_equal_runs, command, run, settings_of
@@ -466,3 +467,14 @@ def test_weights_of_another_model_or_vocabulary_are_refused(tiny_data, tmp_path)
     shorter.write_text("".join(tiny_data.source_vocabulary.read_text().splitlines(keepends=True)[:-1]))
     with pytest.raises(MismatchError, match="weights were trained with another target vocabulary"):
         load_model(path, settings.model, Vocabularies(words, Vocabulary.read(shorter)))
+
+
+def test_a_file_of_weights_says_its_format_and_equal_weights_are_equal_files(tmp_path):
+    """transformers asks for the format."""
+    weights = {"b": torch.ones(3), "a": torch.zeros(2, 2)}
+    for number in range(9):
+        save_tensors(tmp_path / f"{number}", weights, {"format": FORMAT})
+    assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
+    with safetensors.safe_open(tmp_path / "0", framework="pt") as file:
+        assert file.metadata()["format"] == "pt"
+        assert torch.equal(file.get_tensor("b"), weights["b"])
