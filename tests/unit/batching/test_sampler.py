@@ -184,17 +184,16 @@ def test_no_micro_batch_has_more_padded_positions_than_its_update_allows(lengths
         assert len(part) * longest[part].max() <= most
 
 
+def of_rank(plan, rows, capacity, rank, ranks):
+    lengths = plan.source_lengths, plan.target_lengths
+    return micro_batches_of_rank(rows, *lengths, capacity=capacity, device="cpu", rank=rank, ranks=ranks)
+
+
 @given(pair_lengths, st.integers(1, 2000), st.integers(1, 9))
 def test_processes_together_have_each_row_once(lengths, capacity, ranks):
     plan = plan_of(lengths)
     rows = np.arange(len(lengths))
-    shares = [
-        micro_batches_of_rank(
-            rows, plan.source_lengths, plan.target_lengths, capacity=capacity, device="cpu", rank=rank, ranks=ranks
-        )
-        for rank in range(ranks)
-    ]
-    parts = [part for parts in shares for part in parts]
+    parts = [part for rank in range(ranks) for part in of_rank(plan, rows, capacity, rank, ranks)]
     assert sorted(np.concatenate(parts).tolist()) == rows.tolist()
     longest = np.maximum(plan.source_lengths, plan.target_lengths) + 1
     assert all(len(part) == 1 or len(part) * longest[part].max() <= capacity for part in parts)
@@ -207,19 +206,6 @@ def test_processes_have_about_equally_many_positions(ranks, capacity):
     plan = plan_of(natural_lengths(20_000), tokens_per_update=25_000)
     longest = np.maximum(plan.source_lengths, plan.target_lengths) + 1
     for rows in itertools.islice(plan.epoch(0), 5):
-        loads = [
-            sum(
-                len(part) * int(longest[part].max())
-                for part in micro_batches_of_rank(
-                    rows,
-                    plan.source_lengths,
-                    plan.target_lengths,
-                    capacity=capacity,
-                    device="cpu",
-                    rank=rank,
-                    ranks=ranks,
-                )
-            )
-            for rank in range(ranks)
-        ]
+        parts = [of_rank(plan, rows, capacity, rank, ranks) for rank in range(ranks)]
+        loads = [sum(len(part) * int(longest[part].max()) for part in of_one) for of_one in parts]
         assert max(loads) <= 1.1 * sum(loads) / ranks

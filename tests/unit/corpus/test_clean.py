@@ -227,24 +227,15 @@ def test_same_bytes_for_any_number_of_cores(
     assert reasons == ({"empty", "too_long", "ratio", "duplicate"} if filters else set())
 
 
-def test_empty_text(tmp_path: Path) -> None:
-    for filters in (None, CleaningFilters()):
-        with pytest.raises(DataError) as raised:
-            run(tmp_path, [("a", "b")], [], filters=filters)
-        assert str(raised.value) == (
-            f"{tmp_path / 'raw_source1'}, {tmp_path / 'raw_target1'}: the text is empty (expected at least one line, "
-            "found 0 lines). Next: check the paths in the study"
-        )
+@pytest.mark.parametrize("filters", [None, CleaningFilters()])
+def test_empty_text(tmp_path: Path, filters: CleaningFilters | None) -> None:
+    with pytest.raises(DataError, match=r"raw_source1, .*/raw_target1: the text is empty"):
+        run(tmp_path, [("a", "b")], [], filters=filters)
 
 
 def test_nothing_kept(tmp_path: Path) -> None:
-    with pytest.raises(DataError) as raised:
+    with pytest.raises(DataError, match=r"dropped every pair .*\(found 3 pairs: empty 1, wrong_script 2\)"):
         run(tmp_path, [("a", ""), ("и", "b"), ("и", "c")], filters=CleaningFilters())
-    assert str(raised.value) == (
-        f"{tmp_path / 'raw_source0'}, {tmp_path / 'raw_target0'}: the filters dropped every pair of the training "
-        "text (found 3 pairs: empty 1, wrong_script 2). Next: check the languages of the data set and the limits in "
-        "`cleaning`"
-    )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["raw_source0", "raw_target0"]
 
 

@@ -14,62 +14,34 @@ from phrasemt.corpus.contrastive_pairs import read_contrastive_pairs
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines
 
-# The layout of lingeval97.json, with the example of its README (github.com/rsennrich/lingeval97), whose indentation and
-# order of keys it has. Its evaluate.py also reads 0 as text; its published
+# The example of the README of github.com/rsennrich/lingeval97. Its evaluate.py also reads 0 as text; its published
 # statistics by distance begin at 1.
-LINGEVAL97 = """[
-  {
+PRAGUE: dict[str, Any] = {
     "source": "Prague Stock Market falls to minus by the end of the trading day",
     "reference": "Die Prager Börse stürzt gegen Geschäftsschluss ins Minus.",
     "origin": "newstest2009.1",
     "errors": [
-      {
-        "type": "np_agreement",
-        "contrastive": "Der Prager Börse stürzt gegen Geschäftsschluss ins Minus.",
-        "distance": 2,
-        "frequency": 2020
-      },
-      {
-        "type": "polarity_particle_nicht_ins",
-        "contrastive": "Die Prager Börse stürzt gegen Geschäftsschluss nicht ins Minus."
-      },
-      {
-        "type": "subj_verb_agreement",
-        "contrastive": "Die Prager Börse stürzen gegen Geschäftsschluss ins Minus.",
-        "distance": 1,
-        "frequency": 286
-      }
-    ]
-  },
-  {
-    "source": "Congress",
-    "reference": "Kongress",
-    "origin": "newstest2009.2",
-    "errors": []
-  },
-  {
-    "source": "Yes",
-    "reference": "Ja",
-    "origin": "newstest2009.3",
-    "errors": [
-      {
-        "type": "transliteration",
-        "contrastive": "Aj",
-        "distance": "0",
-        "frequency": "0"
-      }
-    ]
-  }
+        {"type": kind, "contrastive": f"{wrong} ins Minus."} | more
+        for kind, wrong, more in (
+            ("np_agreement", "Der Prager Börse stürzt gegen Geschäftsschluss", {"distance": 2, "frequency": 2020}),
+            ("polarity_particle_nicht_ins", "Die Prager Börse stürzt gegen Geschäftsschluss nicht", {}),
+            ("subj_verb_agreement", "Die Prager Börse stürzen gegen Geschäftsschluss", {"distance": 1}),
+        )
+    ],
+}
+YES = {"type": "transliteration", "contrastive": "Aj", "distance": "0", "frequency": "0"}
+LINGEVAL97 = [
+    PRAGUE,
+    {"source": "Congress", "reference": "Kongress", "origin": "newstest2009.2", "errors": []},
+    {"source": "Yes", "reference": "Ja", "origin": "newstest2009.3", "errors": [YES]},
 ]
-"""
-PRAGUE: dict[str, Any] = json.loads(LINGEVAL97)[0]
 
 
 @pytest.mark.parametrize("escaped", [False, True])
 def test_lingeval(tmp_path: Path, escaped: bool) -> None:
     """Characters beyond ASCII may be written as they are, or as escapes, which Python's json writes."""
     path = tmp_path / "lingeval97.json"
-    path.write_text(json.dumps(json.loads(LINGEVAL97)) if escaped else LINGEVAL97, encoding="utf-8")
+    path.write_text(json.dumps(LINGEVAL97, ensure_ascii=escaped, indent=2), encoding="utf-8")
     pairs = read_contrastive_pairs([path])
     assert [(pair.kind, pair.distance) for pair in pairs] == [
         ("np_agreement", 2),

@@ -489,9 +489,8 @@ def test_files(tmp_path: Path, train: list[DemoPair]) -> None:
     paths = {name: tmp_path / name for name in names}
     generate_demo(settings=SimpleNamespace(split="train", pairs=100, seed=1), cores=1, **paths)  # type: ignore[arg-type]
     text = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
-    assert text["source"] == "".join(f"{pair.source}\n" for pair in train[:100])
-    assert text["target"] == "".join(f"{pair.target}\n" for pair in train[:100])
-    assert text["trees"] == "".join(f"{pair.tree}\n" for pair in train[:100])
+    for name, field in (("source", "source"), ("target", "target"), ("trees", "tree")):
+        assert text[name] == "".join(f"{getattr(pair, field)}\n" for pair in train[:100])
     for side in ("source", "target"):
         *sentences, rest = text[f"{side}_chunks"].split("\n\n")
         assert rest == ""

@@ -177,12 +177,8 @@ def test_a_broken_download_goes_on(
 
 def test_bytes_are_kept_for_the_next_run(server: Server, fetch_it: Fetch, tmp_path: Path) -> None:
     server.script = [CUT, *[send(b"", status=503)] * 4]
-    with pytest.raises(DownloadError) as raised:
+    with pytest.raises(DownloadError, match=r"found HTTP 503 .*run again to continue after the first 300000 bytes, or"):
         fetch_it()
-    assert str(raised.value) == (
-        f"{server.url}: the download failed again and again (expected {len(DATA)} bytes, found HTTP 503 Service "
-        f"Unavailable). Next: run again to continue after the first 300000 bytes, or {OTHER_WAYS}"
-    )
     assert [path.name for path in tmp_path.iterdir()] == [".corpus.txt.partial"]
     assert fetch_it() == DATA
     assert server.ranges[-1] == "bytes=300000-"
@@ -363,12 +359,8 @@ def test_a_file_that_only_a_person_may_download(
     server: Server, fetch_it: Fetch, register: Callable[..., None], mirror: Path
 ) -> None:
     register(by_hand="log in and accept the terms")
-    with pytest.raises(DownloadError) as raised:
+    with pytest.raises(DownloadError, match=r"expected tiny/corpus.txt in the mirror .*: log in and accept the terms"):
         fetch_it()
-    assert str(raised.value) == (
-        f"{server.url}: no program may download this file (expected tiny/corpus.txt in the mirror folder "
-        f"(PHRASEMT_MIRROR)). Next: log in and accept the terms; then {OTHER_WAYS}"
-    )
     (mirror / "tiny" / "corpus.txt").write_bytes(DATA)
     assert fetch_it() == DATA
     assert server.ranges == []
@@ -377,12 +369,8 @@ def test_a_file_that_only_a_person_may_download(
 def test_mirror_with_a_wrong_file(server: Server, fetch_it: Fetch, mirror: Path, tmp_path: Path) -> None:
     path = mirror / "tiny" / "corpus.txt"
     path.write_bytes(DATA[:-1])
-    with pytest.raises(DownloadError) as raised:
+    with pytest.raises(DownloadError, match=r"the wrong size .*Next: put the registered file into the mirror"):
         fetch_it()
-    assert str(raised.value) == (
-        f"{path}: the file has the wrong size (expected {len(DATA)} bytes, found {len(DATA) - 1} bytes). "
-        "Next: put the registered file into the mirror (`phrasemt corpora ID`)"
-    )
     path.write_bytes(WRONG)
     with pytest.raises(DownloadError, match="wrong checksum"):
         fetch_it()

@@ -159,13 +159,8 @@ def test_pairs_with_an_empty_side_stay_in_train(tmp_path: Path) -> None:
 
 def test_sizes_that_cannot_be_reached(tmp_path: Path) -> None:
     inputs = write_pairs(tmp_path, [("hub", "a"), ("hub", "b"), ("c", "d"), ("e", "f")])
-    with pytest.raises(DataError) as raised:
+    with pytest.raises(DataError, match=r"^partition, test: .*\(expected 3 pairs in groups of at most 1 .* found 2"):
         cut(tmp_path, inputs, dev=1, test=3)
-    assert str(raised.value) == (
-        "partition, test: too few pairs share no sentence with the rest of the corpus "
-        "(expected 3 pairs in groups of at most 1 that share a sentence, found 2 such pairs among 4). "
-        "Next: ask for fewer pairs in the study, or add text"
-    )
     with pytest.raises(DataError, match=r"^partition, dev: too few pairs .* found 1 such pairs among 4"):
         cut(tmp_path, inputs, dev=2, test=1)
     with pytest.raises(

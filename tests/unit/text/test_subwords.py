@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -198,32 +199,23 @@ def test_joining(line, tokens):
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "details"),
+    ("name", "text", "line", "details"),
     [
-        ("", 1, "expected '#version: 0.2', found ''"),
-        ("a b\n", 1, "expected '#version: 0.2', found 'a b'"),
-        ("#version: 0.2\na b\nc\n", 3, "expected two subwords, found 'c'"),
-        ("#version: 0.2\na b \n", 2, "expected two subwords, found 'a b '"),
-        ("#version: 0.2\na \n", 2, "expected two subwords, found 'a '"),
+        ("codes", "", 1, "expected '#version: 0.2', found ''"),
+        ("codes", "a b\n", 1, "expected '#version: 0.2', found 'a b'"),
+        ("codes", "#version: 0.2\na b\nc\n", 3, "expected two subwords, found 'c'"),
+        ("codes", "#version: 0.2\na b \n", 2, "expected two subwords, found 'a b '"),
+        ("codes", "#version: 0.2\na \n", 2, "expected two subwords, found 'a '"),
+        *(
+            ("counts", f"x 5\n{line}\n", 2, f"expected a subword and its count, found {line!r}")
+            for line in ("", "ab", "ab x", " 3", "ab -1")
+        ),
     ],
 )
-def test_damaged_codes(text, line, details, files, tmp_path):
-    codes = tmp_path / "codes"
-    codes.write_text(text)
-    with pytest.raises(DamagedFileError) as error:
-        subword_cutter(codes, files.path("source.counts"), 0)
-    assert str(error.value) == (
-        f"{codes}, line {line}: not a file of learn_subwords ({details}). Next: delete {codes} and run again"
-    )
-
-
-@pytest.mark.parametrize("line", ["", "ab", "ab x", " 3", "ab -1"])
-def test_damaged_counts(line, files, tmp_path):
-    counts = tmp_path / "counts"
-    counts.write_text(f"x 5\n{line}\n")
-    with pytest.raises(DamagedFileError) as error:
-        subword_cutter(files.path("codes"), counts, 0)
-    assert str(error.value) == (
-        f"{counts}, line 2: not a file of learn_subwords (expected a subword and its count, found {line!r}). "
-        f"Next: delete {counts} and run again"
-    )
+def test_damaged_files(name, text, line, details, files, tmp_path):
+    (tmp_path / name).write_text(text)
+    damaged = {"codes": files.path("codes"), "counts": files.path("source.counts"), name: tmp_path / name}
+    with pytest.raises(
+        DamagedFileError, match=re.escape(f"{name}, line {line}: not a file of learn_subwords ({details})")
+    ):
+        subword_cutter(damaged["codes"], damaged["counts"], 0)
