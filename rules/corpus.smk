@@ -24,7 +24,7 @@ rule fetch_corpus:
 
 rule extract_text:
     input:
-        files=flow.files("original files"),
+        files=flow.files("extract_text", "files"),
     output:
         text=paths.registered_text,
     log:
@@ -43,8 +43,8 @@ rule extract_text:
 
 rule partition_corpus:
     input:
-        source=flow.files("whole texts", "source"),
-        target=flow.files("whole texts", "target"),
+        source=flow.files("partition_corpus", "source"),
+        target=flow.files("partition_corpus", "target"),
     output:
         train_source=paths.raw_text.at(split="train", language="{source}"),
         train_target=paths.raw_text.at(split="train", language="{target}"),
@@ -96,7 +96,7 @@ rule generate_demo:
 
 rule extract_contrasts:
     input:
-        files=flow.files("contrastive pairs"),
+        files=flow.files("extract_contrasts", "files"),
     output:
         source=paths.raw_text.at(language="{source}"),
         target=paths.raw_text.at(language="{target}"),
@@ -119,8 +119,8 @@ rule extract_contrasts:
 
 rule clean_pairs:
     input:
-        raw_source=flow.files("raw texts", "source"),
-        raw_target=flow.files("raw texts", "target"),
+        raw_source=flow.files("clean_pairs", "raw_source"),
+        raw_target=flow.files("clean_pairs", "raw_target"),
     output:
         source=paths.clean_text.at(language="{source}"),
         target=paths.clean_text.at(language="{target}"),

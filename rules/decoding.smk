@@ -31,7 +31,7 @@ rule translate_examples:
 
 rule import_translations:
     input:
-        translations=flow.files("translations"),
+        translations=flow.files("import_translations", "translations"),
         reference=paths.clean_text.at(language="{target}"),
     output:
         tokens=paths.translated_tokens,

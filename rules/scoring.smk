@@ -29,7 +29,7 @@ rule score_metric:
         text=flow.of(paths.translated_text, "test sets"),
         reference=flow.of(paths.clean_text.at(language="{target}"), "references"),
         source=flow.of(paths.clean_text.at(language="{source}"), "test sets"),
-        files=flow.files("metric"),
+        files=flow.files("score_metric", "files"),
     output:
         scores=paths.metric_scores,
     log:

@@ -26,7 +26,7 @@ rule learn_subwords:
     input:
         source=paths.tokens.at(split="train", language="{source}"),
         target=paths.tokens.at(split="train", language="{target}"),
-        given=flow.files("exported model", "codes", "source_counts", "target_counts"),
+        given=flow.files("learn_subwords", "given"),
     output:
         codes=paths.codes,
         source_counts=paths.subword_counts.at(language="{source}"),
@@ -72,7 +72,7 @@ rule build_vocabulary:
     input:
         source=flow.of(flow.text_of_models("source"), split="train"),
         target=flow.of(flow.text_of_models("target"), split="train"),
-        given=flow.files("exported model", "source_vocabulary", "target_vocabulary"),
+        given=flow.files("build_vocabulary", "given"),
     output:
         source_vocabulary=paths.vocabulary.at(language="{source}"),
         target_vocabulary=paths.vocabulary.at(language="{target}"),

@@ -29,12 +29,12 @@ rule fetch_stanza_file:
 
 rule describe_annotator:
     input:
-        constituency=flow.files("model files", "constituency"),
-        chunker=flow.files("model files", "chunker"),
-        tagger=flow.files("model files", "tagger"),
-        vectors=flow.files("model files", "vectors"),
-        forward_charlm=flow.files("model files", "forward_charlm"),
-        backward_charlm=flow.files("model files", "backward_charlm"),
+        constituency=flow.files("describe_annotator", "constituency"),
+        chunker=flow.files("describe_annotator", "chunker"),
+        tagger=flow.files("describe_annotator", "tagger"),
+        vectors=flow.files("describe_annotator", "vectors"),
+        forward_charlm=flow.files("describe_annotator", "forward_charlm"),
+        backward_charlm=flow.files("describe_annotator", "backward_charlm"),
     output:
         annotator=paths.card,
     log:
@@ -55,9 +55,9 @@ rule describe_annotator:
 
 rule train_vectors:
     input:
-        texts=flow.files("training texts", "text"),
-        trees=flow.files("training texts", "train", "trees"),
-        chunks=flow.files("training texts", "train", "chunks"),
+        texts=flow.files("train_vectors", "texts"),
+        trees=flow.files("train_vectors", "trees"),
+        chunks=flow.files("train_vectors", "chunks"),
     output:
         vectors=paths.vectors,
     log:
@@ -79,9 +79,9 @@ rule train_vectors:
 
 rule train_tagger:
     input:
-        train=flow.files("training texts", "train"),
-        dev=flow.files("training texts", "dev"),
-        test=flow.files("training texts", "test"),
+        train=flow.files("train_tagger", "train"),
+        dev=flow.files("train_tagger", "dev"),
+        test=flow.files("train_tagger", "test"),
         vectors=paths.vectors,
     output:
         tagger=paths.tagger,
@@ -105,9 +105,9 @@ rule train_tagger:
 
 rule train_parser:
     input:
-        train=flow.files("training texts", "train"),
-        dev=flow.files("training texts", "dev"),
-        test=flow.files("training texts", "test"),
+        train=flow.files("train_parser", "train"),
+        dev=flow.files("train_parser", "dev"),
+        test=flow.files("train_parser", "test"),
         vectors=paths.vectors,
         tagger=paths.tagger,
         tagger_scores=paths.tagger_scores,
@@ -133,9 +133,9 @@ rule train_parser:
 
 rule train_chunker:
     input:
-        train=flow.files("training texts", "train"),
-        dev=flow.files("training texts", "dev"),
-        test=flow.files("training texts", "test"),
+        train=flow.files("train_chunker", "train"),
+        dev=flow.files("train_chunker", "dev"),
+        test=flow.files("train_chunker", "test"),
         vectors=paths.vectors,
     output:
         chunker=paths.chunker,
@@ -159,7 +159,7 @@ rule train_chunker:
 
 rule collect_trees:
     input:
-        files=flow.files("given trees"),
+        files=flow.files("collect_trees", "files"),
     output:
         trees=paths.given_trees,
         annotator=paths.card,
@@ -255,8 +255,8 @@ rule extract_phrases:
         rows=paths.rows,
         tokens=paths.tokens.at(language="{source}"),
         subwords=flow.of(flow.text_of_models("source")),
-        parses=flow.of(paths.parses, "parses for phrases"),
-        given=flow.files("given phrases"),
+        parses=flow.files("extract_phrases", "parses"),
+        given=flow.files("extract_phrases", "given"),
         dropped=flow.of(paths.dropped_pairs, "given phrases"),
     output:
         phrases=paths.phrase_columns,
@@ -281,7 +281,7 @@ rule measure_phrases:
         phrases=paths.phrase_columns,
         tokens=paths.tokens.at(language="{source}"),
         subwords=flow.of(flow.text_of_models("source")),
-        parses=flow.of(paths.parses, "source parses"),
+        parses=flow.files("measure_phrases", "parses"),
     output:
         statistics=paths.phrase_statistics,
     log:
@@ -303,8 +303,8 @@ rule extract_chunks:
         rows=paths.rows,
         tokens=paths.tokens.at(language="{target}"),
         subwords=flow.of(flow.text_of_models("target")),
-        gold=flow.of(paths.raw_chunks.at(language="{target}"), "generated chunks"),
-        tags=flow.of(paths.tags, "target tags"),
+        gold=flow.files("extract_chunks", "gold"),
+        tags=flow.files("extract_chunks", "tags"),
     output:
         chunks=paths.chunk_columns,
         statistics=paths.chunk_statistics,

@@ -14,7 +14,7 @@ rule train_model:
         dev_phrases=flow.of(paths.phrase_columns, "phrases", split="dev"),
         train_chunks=flow.of(paths.chunk_columns, "chunks", split="train"),
         dev_chunks=flow.of(paths.chunk_columns, "chunks", split="dev"),
-        initial_weights=flow.files("initial weights"),
+        initial_weights=flow.files("train_model", "initial_weights"),
     output:
         record=paths.training_record,
     log:

@@ -4,7 +4,7 @@ A file is a list of runs, as JSON. A run is a system, trained with one seed on o
 on dev, the dev scores of the averaged weights, and for each test set the translations and what scores are computed
 from. Tables are lists of columns, which compress to half the size of lists of rows.
 
-`.venv/bin/python docs/results/runs.py results/STUDY` adds the runs of a finished study, or replaces them.
+`.venv/bin/python docs/results/runs.py STUDY.yaml` adds the runs of a finished study, or replaces them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ import numpy as np
 from phrasemt.artefacts.scores import MetricScore, Scores
 from phrasemt.files.lines import read_lines
 from phrasemt.scoring.statistics import corpus_scores
+from phrasemt.study.reading import load_study
+from phrasemt.workflow.changes import changes_since
+from phrasemt.workflow.paths import RESULTS
 
 FOLDER = Path(__file__).parent
 Content = Mapping[str, Any]
@@ -188,7 +191,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def add(results: Path) -> None:
-    """Add the runs of a finished study to the file of its name, in place of earlier ones of the same names."""
+    """Add the runs in the folder of a finished study to the file of its name, in place of earlier ones."""
     study = results.name
     before = read_runs(study) if _path(study).exists() else []
     by_name = {(run.dataset, run.system, run.seed): run for run in [*before, *runs_of_study(results)]}
@@ -196,4 +199,6 @@ def add(results: Path) -> None:
 
 
 if __name__ == "__main__":
-    add(Path(sys.argv[1]))
+    chosen = load_study(Path(sys.argv[1]))
+    changes_since(chosen).refuse()
+    add(RESULTS / chosen.study)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from phrasemt.artefacts.artefact import Artefact
+from phrasemt.errors import MismatchError
 
 
 @functools.cache
@@ -36,11 +37,19 @@ def kind_of(path: Path) -> type[Artefact]:
     return next((kind for kind in _most_letters_first() if kind.pattern.fits(path)), kinds()["UserFile"])
 
 
-def by_kind(paths: Iterable[Path]) -> dict[type[Artefact], list[Path]]:
-    """Files by their kind, in their order; no files of other kinds."""
+def by_kind(paths: Iterable[Path], declared: Iterable[str]) -> dict[type[Artefact], list[Path]]:
+    """Files by their kind, in their order. declared: the kinds of such an input of a stage.
+
+    Raises MismatchError for a file of another kind.
+    """
+    expected = " | ".join(declared)
     found = defaultdict[type[Artefact], list[Path]](list)
     for path in paths:
-        found[kind_of(path)].append(path)
+        kind = kind_of(path)
+        if kind.__name__ not in expected.split(" | "):
+            what = "a file of a kind that this stage does not read"
+            raise MismatchError(what, where=path, expected=expected, found=kind.__name__)
+        found[kind].append(path)
     return found
 
 

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self
 from pydantic import Field
 
 from phrasemt import __version__
+from phrasemt.artefacts import kind_of
 from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.errors import DamagedFileError
 from phrasemt.fields import Settings
@@ -93,14 +94,26 @@ class Sidecar(JsonFile, Origin):
 
     def check(self, artefact: Path, digest: str) -> None:
         """Check that an artefact with this sha256 is the file that the stage wrote. Raises DamagedFileError if not."""
-        # Folders may be moved together with their sidecars, so only the name counts.
-        recorded = [file.sha256 for file in self.outputs.values() if Path(file.path).name == artefact.name]
+        recorded = [file.sha256 for file in self.outputs.values() if _is_place_of(file.path, artefact)]
         again = "delete it and run the study again, which makes it again"
         what = f"not the file that {self.stage} wrote: edited, damaged, or copied from elsewhere"
         if not recorded:
-            expected, found = f"a sidecar of {artefact.name}", "a sidecar of another file"
+            expected, found = f"a sidecar of {artefact}", f"a sidecar of {min(self.files_written)}"
             raise DamagedFileError(what, where=artefact, expected=expected, found=found, next_step=again)
         check_file(artefact, digest if digest in recorded else recorded[0], what, next_step=again, found=digest)
+
+
+def _is_place_of(recorded: str, artefact: Path) -> bool:
+    """Whether a file has the place where its stage wrote it, such as the system and the seed in its path.
+
+    Folders may be moved together with their sidecars, and a study may have another name there.
+    """
+    if recorded == str(artefact):
+        return True
+    if Path(recorded).name != artefact.name or (kind := kind_of(artefact)) is not kind_of(Path(recorded)):
+        return False
+    places = [kind.pattern.names(path) for path in (Path(recorded), artefact)]
+    return places[0] | {"study": ""} == places[1] | {"study": ""}
 
 
 class Evidence:

@@ -7,9 +7,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from phrasemt.artefacts.artefact import Artefact, JsonFile, of_dataset
 from phrasemt.errors import DamagedFileError
@@ -35,10 +35,15 @@ class DevScores(Settings):
 
 
 class Evaluation(DevScores):
-    """Dev scores after an update. measurements: further losses and diagnostics, by name (docs/measurements.md)."""
+    """Dev scores after an update. measurements: further losses and diagnostics, by name (docs/measurements.md).
+
+    The names are sorted, so a training that continues or resumes writes the record of one from the first update.
+    """
 
     update: int
-    measurements: dict[str, float] = Field(default_factory=dict)
+    measurements: Annotated[dict[str, float], AfterValidator(lambda found: dict(sorted(found.items())))] = Field(
+        default_factory=dict
+    )
 
 
 def ranked(scores: Sequence[_Scores], best_by: str) -> list[_Scores]:

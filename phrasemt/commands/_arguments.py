@@ -21,6 +21,7 @@ from phrasemt.fields import Settings
 from phrasemt.stages import STAGES
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
+from phrasemt.workflow.changes import Changes, changes_since
 
 DEFAULT_STUDY = Path("config.yaml")
 FILE_OR_NAME = "study file, or name of a study in results/"
@@ -73,6 +74,17 @@ def add_profile(parser: Any) -> None:
 def study_name(study: Path) -> str:
     """Return the name of a study. study: its file, whose name has a suffix, or its name."""
     return load_study(study).study if study.suffix else str(study)
+
+
+def changes_of(study: Path) -> Changes | None:
+    """What has changed since the results of a study were made; None for a name, which has no settings to compare."""
+    return changes_since(load_study(study)) if study.suffix else None
+
+
+def print_changes(changes: Changes | None) -> None:
+    """Print one line if the results of a study were made with other settings."""
+    if changes is not None and changes.line is not None:
+        print(changes.line)
 
 
 def chosen_dataset(options: argparse.Namespace) -> tuple[Study, str]:

@@ -11,6 +11,7 @@ from phrasemt.errors import DamagedFileError
 from phrasemt.report.capsule import CapsuleManifest, check_capsule, opened_capsule, write_capsule
 from phrasemt.runs.display import size
 from phrasemt.study.reading import load_study
+from phrasemt.workflow.changes import changes_since
 
 _MOST_NAMED = 20  # differences of a file
 _MEANING = {
@@ -37,11 +38,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write or check a capsule. Raises PhrasemtError if there is no table, DamagedFileError for an altered file."""
+    """Write or check a capsule.
+
+    Raises PhrasemtError if there is no table, MismatchError for results of other settings, DamagedFileError for an
+    altered file.
+    """
     if options.check is not None:
         _check(options.check)
         return
     study = load_study(options.study)
+    changes_since(study).refuse()
     capsule: Path = options.output or Path(f"{study.study}.zip")
     _print_left_out(write_capsule(study, capsule, all_references=options.all_references))
     print(f"{capsule}: {size(capsule.stat().st_size)}. Next: `phrasemt capsule --check {capsule}`")

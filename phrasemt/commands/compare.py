@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phrasemt.artefacts.scores import Scores, SystemScores
-from phrasemt.commands._arguments import add_study_option, choose, in_range
+from phrasemt.commands._arguments import add_study_option, choose, in_range, print_changes
 from phrasemt.commands._scores import Results, ScoreRow, add_samples, score_table
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines, sentence_name
@@ -21,6 +21,7 @@ from phrasemt.scoring.scores import check_comparable
 from phrasemt.scoring.significance import SeedVariation, compare_scores, resample, seed_variations
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import SEED, Study
+from phrasemt.workflow.changes import changes_since
 from phrasemt.workflow.paths import Paths
 
 
@@ -63,6 +64,8 @@ def run(options: argparse.Namespace) -> None:
     if twice := [side for place, side in enumerate(options.sides) if side in options.sides[:place]]:
         raise PhrasemtError("the same side twice", where=twice[0], next_step="name another system")
     sides = list(_sides(options))
+    for study in {side.study.study: side.study for side in sides}.values():
+        print_changes(changes_since(study))
     lines = [*_settings({side.given: side.settings for side in sides}), *_scores(sides, options)]
     if len(sides) == 2:
         lines += _sentences(sides, options)

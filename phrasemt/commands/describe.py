@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from phrasemt.artefacts.vocabulary import Vocabulary
-from phrasemt.commands._arguments import add_dataset, add_study, chosen_dataset
+from phrasemt.commands._arguments import add_dataset, add_study, chosen_dataset, print_changes
 from phrasemt.commands._system import chosen_system
 from phrasemt.models.cost import POSITIONS, cost_of
 from phrasemt.study.schema import Study
 from phrasemt.symbols import SPECIAL_TOKENS
+from phrasemt.workflow.changes import changes_since
 from phrasemt.workflow.paths import Paths
 
 
@@ -25,6 +26,7 @@ def run(options: argparse.Namespace) -> None:
     """Print two tables. Raises PhrasemtError for a study, a system or a data set that does not exist."""
     study, dataset = chosen_dataset(options)
     system = chosen_system(study, options.system)
+    print_changes(changes_since(study))
     for line in describe(study, system, dataset):
         print(line)
 

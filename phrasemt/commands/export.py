@@ -9,6 +9,7 @@ from phrasemt.commands._arguments import Output, add_study_option
 from phrasemt.commands._system import add_training, chosen_trainings
 from phrasemt.models.ctranslate2_export import write_ctranslate2_folder
 from phrasemt.report.model_card import model_card
+from phrasemt.workflow.changes import changes_since
 from phrasemt.workflow.model_folder import write_model_folder
 
 
@@ -29,8 +30,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Export. Raises PhrasemtError if the folder exists, or the system is not trained or not for CTranslate2."""
+    """Export.
+
+    Raises PhrasemtError if the folder exists, or the system is not trained or not for CTranslate2; MismatchError if the
+    results of the study were made with other settings.
+    """
     (chosen,) = chosen_trainings(options)
+    changes_since(chosen.study).refuse()
     system = chosen.files()
     card = {"README.md": model_card(chosen.study, chosen.dataset, chosen.system, chosen.seed)}
     if options.format == "ctranslate2":

@@ -17,7 +17,7 @@ from pathlib import Path
 from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.vocabulary import Vocabulary
-from phrasemt.commands._arguments import FILE_OR_NAME, study_name
+from phrasemt.commands._arguments import FILE_OR_NAME, changes_of, study_name
 from phrasemt.commands._scores import Results, paired_test
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
@@ -84,7 +84,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print all figures. Raises DataError for an unknown paper, and PhrasemtError for a study without a table."""
+    """Print all figures.
+
+    Raises DataError for an unknown paper, PhrasemtError for a study without a table, MismatchError for results that
+    were made with other settings.
+    """
+    for study in options.study or ():
+        if (changes := changes_of(study)) is not None:
+            changes.refuse()
     papers = [paper_named(options.paper)] if options.paper else list(load_papers().values())
     if options.studies:
         print(*_studies_of(papers), sep="\n")

@@ -6,7 +6,7 @@ import argparse
 import re
 from pathlib import Path
 
-from phrasemt.commands._arguments import FILE_OR_NAME, Output, add_study, study_name
+from phrasemt.commands._arguments import FILE_OR_NAME, Output, add_study, changes_of, print_changes, study_name
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines, write_text
 from phrasemt.workflow.paths import Paths
@@ -28,9 +28,13 @@ def run(options: argparse.Namespace) -> None:
         study = options.study if options.study.suffix else "STUDY.yaml"
         next_step = f"make study STUDY={study}"
         raise PhrasemtError("there are no results yet", where=wanted, next_step=next_step)
+    changes = changes_of(options.study)
     if options.figures is not None:
+        if changes is not None:
+            changes.refuse()
         _write_figures(report, options.figures)
         return
+    print_changes(changes)
     for line in read_lines(table):
         print(line)
     if report.exists():

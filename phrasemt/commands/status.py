@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
 
-from phrasemt.commands._arguments import FILE_OR_NAME, add_study, study_name
+from phrasemt.commands._arguments import FILE_OR_NAME, add_study, changes_of, study_name
 from phrasemt.commands._prices import Prices, rate_here
 from phrasemt.errors import PhrasemtError
 from phrasemt.runs.display import local_time, table
@@ -59,7 +59,9 @@ def run(options: argparse.Namespace) -> None:
             raise PhrasemtError(
                 "no run of this study has begun here yet", where=runs_folder(study), next_step=next_step
             )
-        lines = list(describe(status)) if status else []
+        changes = changes_of(options.study)
+        lines = [changes.line] if changes is not None and changes.line is not None else []
+        lines += describe(status) if status else []
         if len(trainings) > 1:
             lines += ["trainings", *(f"  {line}" for line in table(trainings, right_aligned=("seed", "update", "dev")))]
         if status and status.outlook:

@@ -20,7 +20,7 @@ from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.translations import Translations
 from phrasemt.artefacts.vocabulary import Vocabulary
-from phrasemt.commands._arguments import add_dataset, add_study_option, choose, chosen_dataset, in_range
+from phrasemt.commands._arguments import add_dataset, add_study_option, choose, chosen_dataset, in_range, print_changes
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.files.lines import count_lines, read_lines
 from phrasemt.stages import STAGES
@@ -28,6 +28,7 @@ from phrasemt.study.schema import Study
 from phrasemt.syntax.annotations import Annotations
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.trees import Tree, parse_tree
+from phrasemt.workflow.changes import changes_since
 from phrasemt.workflow.paths import Paths
 
 _ROW = re.compile(r"[0-9]{1,18}")
@@ -92,6 +93,7 @@ def run(options: argparse.Namespace) -> None:
     runs = stages_to(ends)
     if pair.system is not None and (table := Path(pair.paths.table)).exists():
         runs += [one for one in stages_to([table]) if one.stage == "make_table"]
+    print_changes(changes_since(pair.study))
     for stage, role, path, text in views(pair, runs):
         first, *others = text.split("\n")
         print(f"{f'{stage} {role}':<32} {first}   [{path}]")

@@ -44,6 +44,7 @@ from phrasemt.scoring.statistics import as_array, corpus_scores
 from phrasemt.stages import STAGES
 from phrasemt.study.datasets import Dataset, RegistryText
 from phrasemt.study.schema import Study
+from phrasemt.workflow.changes import changes_among
 from phrasemt.workflow.paths import Paths
 
 MANIFEST, DIGESTS = "capsule.json", "digests.tsv"
@@ -268,6 +269,9 @@ def _checked(manifest: CapsuleManifest, versions: set[str]) -> Iterator[CheckedF
             if (stage := _WRITERS.get(kind_of(Path(one.path)).__name__)) and one.path not in stages:
                 stages[one.path] = stage
                 waiting.append(one.path)
+    of_study = {path: places[f"{path}{SUFFIX}"] for path in sidecars}
+    for what, path in changes_among(manifest.study_read, of_study, beside=False).settings.items():
+        yield CheckedFile(path, "as recorded", 0, (f"its sidecar and the study of the capsule differ: {what}",))
     computed = (path for path in sidecars if path not in stages and places[path].suffix == ".json")
     yield from (CheckedFile(path, "as recorded", 0) for path in computed)
     for stage in RECOMPUTED:

@@ -40,7 +40,7 @@ def write_report(*, settings: WriteReport, cores: int, table: Path, files: list[
     Raises DataError when a training of the table has no record, MismatchError when a score file is not the one that the
     table was made from, and DamagedFileError for a file that cannot be read or has changed since its stage wrote it.
     """
-    read = by_kind(files)
+    read = by_kind(files, WriteReport.inputs["files"])
     content = Table.read(table)
     titles = dict(content.systems)
     records, analyses, attention = (read[kind] for kind in (TrainingRecord, AttentionAnalysis, AttentionWeights))

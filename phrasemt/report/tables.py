@@ -43,7 +43,7 @@ def make_table(
     Raises DataError naming a combination of test set, system and seed without a score, and MismatchError for files that
     do not belong to the study or to each other.
     """
-    read = by_kind(files)
+    read = by_kind(files, MakeTable.inputs["files"])
     blocks = [
         *score_blocks(settings, read[SystemScores], read[MetricScores], read[Comparison]),
         *perplexity_blocks(settings, read[PerplexityScores]),

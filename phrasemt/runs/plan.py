@@ -22,6 +22,7 @@ from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.runs.notes import PlannedJob
 from phrasemt.runs.site import make_cache_of_snakemake
 from phrasemt.runs.start import Journal, planned, stages_of
+from phrasemt.workflow.changes import differences, short
 from phrasemt.workflow.check import read_study
 
 PROFILE = "profiles/local"
@@ -136,7 +137,7 @@ def _changes(job: Any, reason: Any, persistence: Any) -> Iterator[Reason]:
         yield Reason(why=INPUTS, what=" ".join(others[:3]))
     if difference := persistence.params_changed(job):
         found = list(_differences_to_the_sidecar(job))
-        yield from found or [Reason(why=PARAMETERS, what=_short(", ".join(sorted(map(str, difference.only_new)))))]
+        yield from found or [Reason(why=PARAMETERS, what=short(", ".join(sorted(map(str, difference.only_new)))))]
 
 
 def _differences_to_the_sidecar(job: Any) -> Iterator[Reason]:
@@ -144,30 +145,7 @@ def _differences_to_the_sidecar(job: Any) -> Iterator[Reason]:
         sidecar = Sidecar.beside(job.output[0])
     except DamagedFileError:
         return
-    for what in _differences(sidecar.settings, json.loads(job.params.settings), ""):
+    for what in differences(sidecar.settings, json.loads(job.params.settings)):
         yield Reason(why=SETTINGS, what=what)
     if sidecar.code != job.params.code:
         yield Reason(why=CODE)
-
-
-def _differences(old: Any, new: Any, place: str) -> Iterator[str]:
-    """The values that differ, with their place: model.dropout: 0.1 -> 0.2."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in sorted(old.keys() | new.keys()):
-            if key not in old or key not in new:
-                yield f"{place}{key}: {_short(old.get(key, '-'))} -> {_short(new.get(key, '-'))}"
-            else:
-                yield from _differences(old[key], new[key], f"{place}{key}.")
-    elif isinstance(old, list) and isinstance(new, list):
-        removed, added = [one for one in old if one not in new], [one for one in new if one not in old]
-        if changes := [*(f"-{_short(one)}" for one in removed), *(f"+{_short(one)}" for one in added)]:
-            yield f"{place[:-1]}: {' '.join(changes)}"
-    elif old != new:
-        yield f"{place[:-1]}: {_short(old)} -> {_short(new)}"
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
-        value = "/".join(value)  # a test set with its data set, a system with its title
-    text = value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

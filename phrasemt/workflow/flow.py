@@ -179,9 +179,9 @@ class Flow:
         """The files of a pattern that a job reads. choices: of CHOICES; names: in place of the job's own wildcards."""
         return lambda wildcards: self._chosen(pattern, choices, {**dict(wildcards.items()), **names})
 
-    def files(self, name: str, *arguments: str) -> Files:
-        """Files of FILES that a job reads."""
-        return lambda wildcards: FILES[name](self.study, wildcards, *arguments)
+    def files(self, stage: str, name: str) -> Files:
+        """The files of FILES that a job of a stage reads as its input of this name."""
+        return lambda wildcards: FILES[stage][name](self.study, wildcards)
 
     def _chosen(self, pattern: PatternOf, choices: Iterable[str], own: Mapping[str, object]) -> list[str]:
         job = SimpleNamespace(**own)

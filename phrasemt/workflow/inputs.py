@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from phrasemt.artefacts.syntax import StanzaFile
 from phrasemt.files.source_file import MIRROR
 from phrasemt.registry.corpora import contrasts_of, files_of
 from phrasemt.registry.stanza_models import files_of_package
+from phrasemt.stages import STAGES
 from phrasemt.study.annotators import AnnotatedText, Parser
 from phrasemt.study.datasets import ContrastText, Dataset, DatasetText, RegistryText
 from phrasemt.study.schema import Study
@@ -42,25 +43,6 @@ def _phrases(study: Study, job: Wildcards) -> list[Names]:
     return [{"segmenter": segmentation.folder_name}] if segmentation and segmentation.has_columns else []
 
 
-def _annotations(study: Study, job: Wildcards, annotator: str | None) -> list[Names]:
-    jobs = study.datasets[job.dataset].annotation_jobs(job.split) if annotator else 0
-    return [{"annotator": annotator, "job": number} for number in range(jobs)]
-
-
-def _target_tags(study: Study, job: Wildcards) -> list[Names]:
-    chunks = study.datasets[job.dataset].target_chunks
-    return _annotations(study, job, chunks.chunker if chunks else None)
-
-
-def _source_parses(study: Study, job: Wildcards) -> list[Names]:
-    return _annotations(study, job, study.datasets[job.dataset].source_parser)
-
-
-def _is_generated(study: Study, job: Wildcards) -> bool:
-    dataset = study.datasets[job.dataset]
-    return dataset.generator is not None and not dataset.texts_of_split(job.split)
-
-
 # Files of one pattern: the names that take the place of the job's own wildcards, for each file; none: it reads no such
 # file.
 CHOICES: dict[str, Callable[[Study, Wildcards], list[Names]]] = {
@@ -77,13 +59,7 @@ CHOICES: dict[str, Callable[[Study, Wildcards], list[Names]]] = {
     "phrases": _phrases,  # of a system
     "chunks": lambda study, job: _if(study.models[job.system].model.reads_chunks),
     "annotator": lambda study, job: [{"language": study.annotators[job.annotator].language}],
-    "source parses": _source_parses,
-    "parses for phrases": lambda study, job: (
-        _source_parses(study, job) if study.segmentations[job.segmenter].reads_parses else []
-    ),
     "given phrases": lambda study, job: _if(study.segmentations[job.segmenter].given),
-    "generated chunks": lambda study, job: _if(_is_generated(study, job)),
-    "target tags": _target_tags,
     "phrase model": lambda study, job: [{"phrase_model": study.phrase_based[job.system].model.folder_name}],
     "true case": lambda study, job: _if(study.phrase_models[job.phrase_model].case == "truecase"),
     "tuned weights": lambda study, job: _if(study.phrase_based[job.system].tuning),
@@ -142,7 +118,7 @@ def _training_texts(
     return [_annotated_text(study, text, annotator.language, wanted) for text in texts]
 
 
-def _reused(study: Study, job: Wildcards, *roles: str) -> list[str]:
+def _reused(study: Study, job: Wildcards, roles: Sequence[str]) -> list[str]:
     """Files of the exported model whose subwords a data set takes over; no files where it learns its own."""
     folder = study.datasets[job.dataset].subwords.reuse
     return [str(folder / PLACES[role]) for role in roles] if folder else []
@@ -154,20 +130,73 @@ def _given_phrases(study: Study, job: Wildcards) -> list[str]:
     return [str(folder / job.dataset / f"{job.split}.txt")] if folder else []
 
 
-# Your files, registered files, or files of a kind that depends on the study.
-FILES: dict[str, Callable[..., list[str]]] = {
-    "raw texts": _raw_texts,
-    "whole texts": _whole_texts,
-    "original files": _original_files,
-    "contrastive pairs": _contrasts,
-    "model files": _model_files,
-    "training texts": _training_texts,
-    "exported model": _reused,
-    "given phrases": _given_phrases,
-    "given trees": lambda study, job: list(map(str, study.parsers[job.annotator].trees or ())),
-    "metric": lambda study, job: list(map(str, study.metrics[job.metric].files)),
-    "initial weights": lambda study, job: list(map(str, initial_weights(study.models[job.system], job.seed))),
-    "translations": lambda study, job: [str(study.outside[job.system].files(study.datasets)[job.dataset, job.split])],
+def _annotations(study: Study, job: Wildcards, annotator: str | None) -> list[str]:
+    """The parses or tags of a split, one file for each job."""
+    if annotator is None:
+        return []
+    paths, jobs = Paths.of(study, job.dataset), study.datasets[job.dataset].annotation_jobs(job.split)
+    pattern = paths.parses if annotator in study.parsers else paths.tags
+    return [pattern.at(annotator=annotator, split=job.split, job=number) for number in range(jobs)]
+
+
+def _source_parses(study: Study, job: Wildcards) -> list[str]:
+    return _annotations(study, job, study.datasets[job.dataset].source_parser)
+
+
+def _parses_for_phrases(study: Study, job: Wildcards) -> list[str]:
+    return _source_parses(study, job) if study.segmentations[job.segmenter].reads_parses else []
+
+
+def _target_tags(study: Study, job: Wildcards) -> list[str]:
+    chunks = study.datasets[job.dataset].target_chunks
+    return _annotations(study, job, chunks.chunker if chunks else None)
+
+
+def _gold_chunks(study: Study, job: Wildcards) -> list[str]:
+    dataset = study.datasets[job.dataset]
+    if dataset.generator is None or dataset.texts_of_split(job.split):
+        return []
+    return [Paths.of(study, job.dataset).raw_chunks.at(split=job.split, language=dataset.target_language)]
+
+
+_Files = Callable[[Study, Wildcards], list[str]]
+_SIDES: tuple[Side, ...] = ("source", "target")
+_OF_PARTS: dict[str, _Files] = {
+    part: functools.partial(_training_texts, part=part) for part in ("train", "dev", "test")
+}
+# Files that the study decides about, although no setting of their stage names them: yours, registered ones, those of an
+# annotator that the study chooses. By stage and input.
+FILES: dict[str, dict[str, _Files]] = {
+    "extract_text": {"files": _original_files},
+    "partition_corpus": {side: functools.partial(_whole_texts, side=side) for side in _SIDES},
+    "extract_contrasts": {"files": _contrasts},
+    "clean_pairs": {f"raw_{side}": functools.partial(_raw_texts, side=side) for side in _SIDES},
+    "describe_annotator": {
+        role: functools.partial(_model_files, role=role) for role in STAGES["describe_annotator"].inputs
+    },
+    "train_vectors": {
+        "texts": functools.partial(_training_texts, part="text"),
+        "trees": functools.partial(_training_texts, part="train", kind="trees"),
+        "chunks": functools.partial(_training_texts, part="train", kind="chunks"),
+    },
+    "train_tagger": _OF_PARTS,
+    "train_parser": _OF_PARTS,
+    "train_chunker": _OF_PARTS,
+    "collect_trees": {"files": lambda study, job: list(map(str, study.parsers[job.annotator].trees or ()))},
+    "learn_subwords": {"given": functools.partial(_reused, roles=("codes", "source_counts", "target_counts"))},
+    "build_vocabulary": {"given": functools.partial(_reused, roles=("source_vocabulary", "target_vocabulary"))},
+    "extract_phrases": {"parses": _parses_for_phrases, "given": _given_phrases},
+    "measure_phrases": {"parses": _source_parses},
+    "extract_chunks": {"gold": _gold_chunks, "tags": _target_tags},
+    "train_model": {
+        "initial_weights": lambda study, job: list(map(str, initial_weights(study.models[job.system], job.seed)))
+    },
+    "import_translations": {
+        "translations": lambda study, job: [
+            str(study.outside[job.system].files(study.datasets)[job.dataset, job.split])
+        ]
+    },
+    "score_metric": {"files": lambda study, job: list(map(str, study.metrics[job.metric].files))},
 }
 
 

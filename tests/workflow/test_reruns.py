@@ -18,13 +18,17 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 from warm_python import WarmPython
-from workplace import STUDY, Workplace
+from workplace import STUDY, Workplace, stage_command
 
+from phrasemt.artefacts.sidecar import Sidecar, sidecar_path
+from phrasemt.cli import main
+from phrasemt.report.capsule import write_capsule
 from phrasemt.runs.plan import plan_of
 from phrasemt.runs.start import Journal
 from phrasemt.study.architectures import Layers, PhraseRepresentationModel
 from phrasemt.study.reading import load_study
 from phrasemt.workflow import code
+from phrasemt.workflow.changes import changes_since
 from phrasemt.workflow.flow import Flow
 
 NAMES = ("base", "max", "mean", "bi", "lm")
@@ -199,6 +203,80 @@ def test_a_changed_study_reruns_what_uses_the_change(finished: Workplace, change
     study, expected = STUDY_CHANGES[change]
     finished.write_study(study)
     assert _planned(finished) == expected
+
+
+@pytest.mark.parametrize("change", STUDY_CHANGES)
+def test_commands_know_of_every_change_that_reruns_something(
+    undisturbed: Workplace, change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, expected = STUDY_CHANGES[change]
+    (tmp_path / "study.yaml").write_text(study)
+    monkeypatch.chdir(undisturbed.folder)
+    changes = changes_since(load_study(tmp_path / "study.yaml"))
+    assert bool(changes.jobs) == bool(changes.settings) == bool(expected)
+
+
+def test_results_of_other_settings_do_not_leave_the_folder(
+    finished: Workplace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What only shows them says so first; a capsule whose study was edited is found by its check."""
+    monkeypatch.chdir(finished.folder)
+    finished.write_study(_changed(_at("systems.max.model.pool", "attn")))
+    said = "1 setting has changed since"
+    system = ["--system", "max"]
+    for command in (
+        ["show", "study.yaml"],
+        ["compare", "base", "max", "--study", "study.yaml"],
+        ["trace", "test:3", "--study", "study.yaml"],
+        ["describe", "study.yaml", *system],
+        ["status", "study.yaml"],
+    ):
+        assert main(command) == 0, command
+        assert capsys.readouterr().out.startswith(said), command
+    for command in (
+        ["show", "study.yaml", "--figures", "figures"],
+        ["papers", "--study", "study.yaml"],
+        ["export", "exported", "--study", "study.yaml", *system],
+        ["capsule", "study.yaml"],
+    ):
+        assert main(command) == 2, command
+        error = capsys.readouterr().err
+        assert said in error, command
+        assert re.search(r"and \d\d jobs would run again \(found model\.pool: max -> attn", error), command
+    write_capsule(load_study(Path("study.yaml")), Path("tiny.zip"), all_references=True)
+    assert main(["capsule", "--check", "tiny.zip"]) == 2
+    assert "translations/max/1/test.tok: as recorded: its sidecar and the study of the capsule differ: model.pool" in (
+        capsys.readouterr().out
+    )
+
+
+# One key of each kind of stage.
+_KEYS = {
+    "datasets.demo.generator.test": 21,
+    "datasets.demo.subwords.merges": 90,
+    "parsers.english.train.hidden": 24,
+    "systems.max.model.dropout": 0.2,
+    "systems.base.training.max_updates": 3,
+    "systems.max.decoding": {"beam": 3},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", _KEYS)
+def test_a_run_after_a_change_makes_the_files_of_a_run_from_nothing(
+    finished: Workplace, key: str, repository: Path, tmp_path: Path, warm: WarmPython
+) -> None:
+    """All files, byte by byte, except the states of trainings, and the report, which describes its run."""
+    study = _changed(_at(key, _KEYS[key]))
+    finished.write_study(study)
+    anew = Workplace.new(repository, tmp_path / "anew", study, warm=warm)
+    for workplace in (finished, anew):
+        done = workplace.snakemake()
+        assert done.returncode == 0, done.stderr[-5000:]
+    for path in anew.results.rglob("*"):
+        if path.is_file() and "state" not in path.parts and not path.name.startswith("report.html"):
+            same = finished.results / path.relative_to(anew.results)
+            assert same.read_bytes() == path.read_bytes(), same
 
 
 def test_a_new_system_reruns_nothing_of_the_others(finished: Workplace) -> None:
@@ -392,3 +470,30 @@ def test_a_stage_refuses_a_file_with_a_flipped_bit(finished: Workplace) -> None:
     assert done.returncode == 1
     log = (finished.folder / "logs/tiny/translate_examples/demo.en-de/base.1.test.log").read_text()
     assert "results/tiny/demo.en-de/examples/test.arrow: not the file that pack_examples wrote" in log
+
+
+@pytest.mark.parametrize(
+    ("name", "reader"),
+    [
+        ("translations/{}/1/test.txt", "scores/max/1.json"),
+        ("contrasts/{}/1/test.json", "table.json"),
+        ("models/{}/1/averaged.json", "table.json"),
+    ],
+)
+def test_a_stage_refuses_the_file_of_another_system(
+    finished: Workplace, name: str, reader: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of two systems were swapped, with their sidecars."""
+    monkeypatch.chdir(finished.folder)
+    results = Path("results/tiny")
+    folder = results / "demo.en-de"
+    artefact = results / reader if reader == "table.json" else folder / reader
+    sidecar = Sidecar.beside(artefact)
+    base, other = (folder / name.format(system) for system in ("base", "max"))
+    for one, two in ((base, other), (sidecar_path(base), sidecar_path(other))):
+        one.rename("aside")
+        two.rename(one)
+        Path("aside").rename(two)
+    assert main(stage_command(sidecar, sidecar.stage, {})) == 2
+    error = capsys.readouterr().err
+    assert "copied from elsewhere (expected a sidecar of results/tiny/demo.en-de/" in error

@@ -104,22 +104,26 @@ def _with_references(tmp_path: Path) -> dict[str, Any]:
     return raw
 
 
-# Which files a job reads: the arguments of `Flow.files`, wildcards, and files; those of the user are below HOME.
+# Which files a job reads: stage and input, wildcards, and files; those of the user are below HOME.
 FILES = [
-    (("raw texts", "source"), {"dataset": "mine", "split": "train"}, ["HOME/my.en", "HOME/more.en"]),
-    (("raw texts", "target"), {"dataset": "mine", "split": "b"}, ["HOME/more.de"]),
-    (("raw texts", "target"), {"dataset": "mine", "split": "b.2"}, ["HOME/two.de"]),
-    (("raw texts", "source"), {"dataset": "mine", "split": "b.3"}, ["HOME/more.en"]),
-    (("raw texts", "source"), {"dataset": "generated", "split": "dev"}, ["RESULTS/generated.en-de/raw/dev.en"]),
-    (("raw texts", "target"), {"dataset": "cut", "split": "test"}, ["RESULTS/cut.en-de/raw/test.de"]),
-    (("raw texts", "source"), {"dataset": "back", "split": "train"}, ["resources/multi30k/train.de", "HOME/my.en"]),
-    # Train and dev are what the cut makes of both texts; the test set is a text of the user as ever.
-    (("raw texts", "target"), {"dataset": "sampled", "split": "dev"}, ["RESULTS/sampled.en-de/raw/dev.de"]),
-    (("raw texts", "target"), {"dataset": "sampled", "split": "s"}, ["HOME/more.de"]),
-    (("whole texts", "source"), {"dataset": "sampled"}, ["HOME/my.en", "HOME/more.en"]),
-    (("whole texts", "target"), {"dataset": "cut"}, ["HOME/my.de"]),
+    (("clean_pairs", "raw_source"), {"dataset": "mine", "split": "train"}, ["HOME/my.en", "HOME/more.en"]),
+    (("clean_pairs", "raw_target"), {"dataset": "mine", "split": "b"}, ["HOME/more.de"]),
+    (("clean_pairs", "raw_target"), {"dataset": "mine", "split": "b.2"}, ["HOME/two.de"]),
+    (("clean_pairs", "raw_source"), {"dataset": "mine", "split": "b.3"}, ["HOME/more.en"]),
+    (("clean_pairs", "raw_source"), {"dataset": "generated", "split": "dev"}, ["RESULTS/generated.en-de/raw/dev.en"]),
+    (("clean_pairs", "raw_target"), {"dataset": "cut", "split": "test"}, ["RESULTS/cut.en-de/raw/test.de"]),
     (
-        ("original files",),
+        ("clean_pairs", "raw_source"),
+        {"dataset": "back", "split": "train"},
+        ["resources/multi30k/train.de", "HOME/my.en"],
+    ),
+    # Train and dev are what the cut makes of both texts; the test set is a text of the user as ever.
+    (("clean_pairs", "raw_target"), {"dataset": "sampled", "split": "dev"}, ["RESULTS/sampled.en-de/raw/dev.de"]),
+    (("clean_pairs", "raw_target"), {"dataset": "sampled", "split": "s"}, ["HOME/more.de"]),
+    (("partition_corpus", "source"), {"dataset": "sampled"}, ["HOME/my.en", "HOME/more.en"]),
+    (("partition_corpus", "target"), {"dataset": "cut"}, ["HOME/my.de"]),
+    (
+        ("extract_text", "files"),
         {"corpus": "multi30k", "part": "train", "language": "de"},
         ["resources/multi30k/original/train.de.gz"],
     ),
@@ -186,7 +190,9 @@ def test_a_name_that_begins_like_an_option_reaches_its_stage(tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
     sections = _names(tmp_path, "-data/{x.en")["datasets.mine.splits.dev.0.source"]
     flow = Flow(Study.model_validate(_study(tmp_path) | sections))
-    assert flow.files("raw texts", "source")(_wildcards(dataset="mine", split="dev")) == [str(tmp_path / "-data/{x.en")]
+    assert flow.files("clean_pairs", "raw_source")(_wildcards(dataset="mine", split="dev")) == [
+        str(tmp_path / "-data/{x.en")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -293,7 +299,7 @@ def test_initial_weights_are_inputs_of_a_training(tmp_path: Path) -> None:
     flow = Flow(Study.model_validate(raw))
 
     def files(system: str) -> list[str]:
-        return flow.files("initial weights")(_wildcards(dataset="mine", system=system, seed="2"))
+        return flow.files("train_model", "initial_weights")(_wildcards(dataset="mine", system=system, seed="2"))
 
     assert files("wide") == []
     assert files("base") == ["weights/base.safetensors"]

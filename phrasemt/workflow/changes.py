@@ -1,0 +1,208 @@
+"""Whether the results of a study were made with the settings that it has now.
+
+The sidecars of the results, and of all artefacts that they were made of, say with which settings and from which files
+each was made. They are compared with what the study gives the same stages now, without Snakemake and without reading
+any artefact. `phrasemt plan` also finds changed code and edited files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from phrasemt.artefacts import kind_of
+from phrasemt.artefacts.sidecar import Sidecar, sidecar_path
+from phrasemt.errors import MismatchError, PhrasemtError
+from phrasemt.stages import STAGES
+from phrasemt.study.schema import Study
+from phrasemt.workflow.inputs import FILES
+from phrasemt.workflow.paths import Paths
+
+_MOST_NAMED = 3  # changes in a message
+
+
+@dataclass
+class Changes:
+    """settings: what has changed, each with the first artefact that was made otherwise. jobs: that would run again."""
+
+    study: str
+    settings: dict[str, str] = field(default_factory=dict)
+    jobs: int = 0
+
+    @property
+    def line(self) -> str | None:
+        """The line above what a command shows; None without changes."""
+        if not self.jobs:
+            return None
+        return f"{self._number} since these results were made; `phrasemt plan STUDY` says what runs again"
+
+    @property
+    def _number(self) -> str:
+        return "1 setting has changed" if len(self.settings) == 1 else f"{len(self.settings)} settings have changed"
+
+    def refuse(self) -> None:
+        """Raise MismatchError if the results were made with other settings."""
+        if not self.jobs:
+            return
+        named = [f"{what} ({where})" for what, where in self.settings.items()][:_MOST_NAMED]
+        more = [f"and {len(self.settings) - _MOST_NAMED} more"] if len(self.settings) > _MOST_NAMED else []
+        raise MismatchError(
+            f"{self._number} since the results were made, and {self.jobs} jobs would run again",
+            where=f"study {self.study}",
+            found="; ".join([*named, *more]),
+            next_step="run the study (`phrasemt plan STUDY` says what runs), or take the change back",
+        )
+
+
+def changes_since(study: Study) -> Changes:
+    """What has changed since the results of a study were made: its table and report, and the scores and weights."""
+    paths = Paths(study.study)
+    results = [paths.table, paths.report]
+    for name in study.datasets:
+        own = Paths.of(study, name)
+        for system in study.systems:
+            for seed in study.seeds_of(system):
+                names = {"system": system, "seed": seed}
+                results += [kind.at(**names) for kind in (own.system_scores, own.weights, own.perplexity_scores)]
+    return changes_among(study, {path: sidecar_path(path) for path in results})
+
+
+def changes_among(study: Study, sidecars: Mapping[str, Path], *, beside: bool = True) -> Changes:
+    """What has changed since these results, and all that they were made of, were made.
+
+    sidecars: of the results, by their paths. beside: whether what they were made of has sidecars beside it, too;
+    otherwise only these are compared.
+    """
+    found = dict[str, _Job]()  # by the text of the sidecar, which the outputs of a job have in common
+    job_of = dict[str, _Job]()  # of each file
+    waiting = dict(sidecars)
+    while waiting:
+        path, place = waiting.popitem()
+        if (text := _text(place)) is None:
+            continue
+        if text not in found:
+            found[text] = _Job(path, Sidecar.read(place))
+            if beside:
+                new = (read for read, _ in found[text].read if read not in job_of)
+                waiting |= {read: sidecar_path(read) for read in new}
+        job_of[path] = found[text]
+    changes, readers = Changes(study.study), defaultdict[int, list[_Job]](list)
+    stale, by_key = list[_Job](), dict[str, tuple[str, str]]()
+    for job in found.values():
+        known = [(path, digest, job_of[path]) for path, digest in job.read if path in job_of]
+        again = [f"{path} was made again" for path, digest, maker in known if digest not in maker.digests_of(path)]
+        if differing := [*_changes_of(study, job), *again]:
+            by_key |= {_key(what): (what, job.path) for what in differing}  # what was made earlier is found later
+            stale.append(job)
+        for _, _, maker in known:
+            readers[id(maker)].append(job)
+    changes.settings = dict(by_key.values())
+    seen = {id(job) for job in stale}
+    while stale:
+        changes.jobs += 1
+        new_jobs = {id(job): job for job in readers[id(stale.pop())] if id(job) not in seen}
+        seen |= new_jobs.keys()
+        stale += new_jobs.values()
+    return changes
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A job that was done. path: of one of its outputs."""
+
+    path: str
+    sidecar: Sidecar
+
+    @property
+    def read(self) -> list[tuple[str, str]]:
+        """Path and sha256 of each input."""
+        return [(file.path, file.sha256) for file in self.sidecar.files_read]
+
+    def digests_of(self, path: str) -> set[str]:
+        """The sha256 of an output. Folders may have been moved, so only the name counts."""
+        outputs = self.sidecar.outputs.values()
+        return {file.sha256 for file in outputs if Path(file.path).name == Path(path).name}
+
+
+def _key(what: str) -> str:
+    """A difference without the place of the key: stages have one setting of the study at different places."""
+    place, colon, values = what.partition(": ")
+    return place.rpartition(".")[2] + values if colon else what
+
+
+def _text(sidecar: Path) -> str | None:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        return sidecar.read_text(encoding="utf-8")
+    return None
+
+
+def _changes_of(study: Study, job: _Job) -> Iterator[str]:
+    """How the job of the study differs from the one that was done."""
+    sidecar, path = job.sidecar, Path(job.path)
+    names = kind_of(path).pattern.names(path)
+    if names.get("study", study.study) != study.study:  # another study, which `init_from` names
+        return
+    if missing := _missing(study, names):
+        yield missing
+        return
+    try:
+        settings = STAGES[sidecar.stage].from_study(study, names).model_dump(mode="json")
+        files = FILES.get(sidecar.stage, {}) if "study" in names else {}
+        now = {name: files_of(study, SimpleNamespace(**names)) for name, files_of in files.items()}
+    except (PhrasemtError, KeyError, AttributeError, AssertionError, ValueError):
+        yield f"{sidecar.stage}: not a job of the study"
+        return
+    yield from differences(sidecar.settings, settings)
+    yield from differences({name: [file.path for file in sidecar.inputs.get(name, [])] for name in now}, now)
+
+
+def _missing(study: Study, names: Mapping[str, str]) -> str | None:
+    """The name in the path of an artefact that the study does not have any more."""
+    dataset = study.datasets.get(names.get("dataset", ""))
+    known: dict[str, Iterable[str]] = {
+        "dataset": study.datasets,
+        "system": study.systems,
+        "annotator": study.annotators,
+        "segmenter": study.segmentations,
+        "phrase_model": study.phrase_models,
+        "metric": study.metrics,
+    }
+    if dataset is not None:
+        source, target = dataset.languages
+        known |= {"source": [source], "target": [target]}
+    if names.get("system") in study.systems:
+        known["seed"] = map(str, study.seeds_of(names["system"]))
+    for name, values in known.items():
+        if name in names and names[name] not in set(values):
+            return f"{name} {names[name]}: no longer in the study"
+    return None
+
+
+def differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
+    """The values that differ, with their place: model.dropout: 0.1 -> 0.2."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted(old.keys() | new.keys()):
+            if key not in old or key not in new:
+                yield f"{place}{key}: {short(old.get(key, '-'))} -> {short(new.get(key, '-'))}"
+            else:
+                yield from differences(old[key], new[key], f"{place}{key}.")
+    elif isinstance(old, list) and isinstance(new, list):
+        removed, added = [one for one in old if one not in new], [one for one in new if one not in old]
+        if changes := [*(f"-{short(one)}" for one in removed), *(f"+{short(one)}" for one in added)]:
+            yield f"{place[:-1]}: {' '.join(changes)}"
+    elif old != new:
+        yield f"{place[:-1]}: {short(old)} -> {short(new)}"
+
+
+def short(value: Any) -> str:
+    """A value for a message, of at most 60 characters."""
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        value = "/".join(value)  # a test set with its data set, a system with its title
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
