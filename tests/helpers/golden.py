@@ -191,7 +191,7 @@ class GoldenStudy:
         changes: other files of a kind.
         """
         (file,) = (one for one in STAGES[stage].stage_files("input") if one.name == "files")
-        written = by_kind(path for path in self.results.rglob("*") if not path.name.endswith(".meta.json"))
+        written = by_kind((path for path in self.results.rglob("*") if not path.name.endswith(".meta.json")), kinds())
         found = {
             name: sorted((path for path in written.get(kind, []) if self._has(name, path)), key=self._place)
             for name, kind in by_attribute().items()

@@ -281,6 +281,11 @@ def fails(study: GoldenStudy, **inputs: list[Path]) -> str:
     return str(error.value)
 
 
+def test_a_file_of_another_kind_is_refused(study: GoldenStudy) -> None:
+    lengths = study.path("length_scores", system="max")
+    assert fails(study, others=[lengths]).startswith(f"{lengths}: a file of a kind that this stage does not read")
+
+
 @pytest.mark.parametrize(
     ("what", "message"),
     [
