@@ -49,7 +49,10 @@ _MARKS = "".join(char for char in map(chr, range(0x20000)) if category(char)[0] 
 _BESIDE = INVISIBLE.replace("\u200b", "") + _MARKS + "\U0001f3fb-\U0001f3ff"  # U+200B is a space between words
 _ATTACHED = re.compile(f"(?<=[^\\s{_BESIDE}])[{_BESIDE}]+|[{_BESIDE}]+(?=[^\\s{_BESIDE}])")
 _CHARACTER = re.compile(f"(?:(?<!\\S)[{_BESIDE}]+)?[^\\s{_BESIDE}][{_BESIDE}]*|[{_BESIDE}]")
-_PLACE = re.compile("(?<= )@-@(?= )|[^ ]")
+# Sets, because patterns with so many characters are slow; nearly all lines have none of them.
+_INVISIBLE = re.findall(f"[{INVISIBLE}]", "".join(map(chr, (*range(0x20000), *range(0xE0000, 0xE1000)))))
+_ALL_BESIDE = frozenset(_INVISIBLE) - {"\u200b"} | frozenset(_MARKS) | frozenset("🏻🏼🏽🏾🏿")
+_SEEN_OTHERWISE = _ALL_BESIDE | frozenset(f"{_APOSTROPHE}‘\u2011")
 _OPENING = frozenset("‘‚")
 _LOW_QUOTE = re.compile("‚[^‚‘]*‘")  # in a line with such a quotation, ’ is no quotation mark
 # The marks that close a quotation, by the mark that opens it. Languages differ: «so» and »so«, ‚so‘ and ‚so’, »so».
@@ -61,7 +64,7 @@ _STRAIGHT |= dict(zip("،؛؟۔।॥։።፣፤፧", ",;?.....,;?", strict=True
 # French has spaces inside of its quotation marks, other languages have none.
 _GUILLEMETS = {"«": "“", "»": "“"}
 _POINTED = frozenset("«»‹›")
-_STRAIGHTENED = re.compile(f"[{''.join({*_STRAIGHT, *_CLOSED_BY})}{_BESIDE}]")
+_STRAIGHTENED = _ALL_BESIDE | _STRAIGHT.keys() | _CLOSED_BY.keys()
 # Characters of Chinese and Japanese, with their punctuation and full-width forms.
 _WIDE = "\u2e80-\u9fff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff"
 _SPACE_BESIDE_WIDE = re.compile(f"(?<=[{_WIDE}]) | (?=[{_WIDE}])")
@@ -89,12 +92,12 @@ def moses_detokenizer(language: str) -> Callable[[str], str]:
             line = _BETWEEN_LETTERS.sub(_APOSTROPHE, line)
         # sacremoses only decides where spaces stand, so its spaces can be put between the original characters.
         tokens = line.split(" ")
-        if not line.isascii():
+        if not _ALL_BESIDE.isdisjoint(line):
             tokens = [_ATTACHED.sub("", token) for token in tokens]
         if not marks.keys().isdisjoint(line):
             tokens = list(_as_brackets(tokens, marks))
         joined = moses.detokenize([token.translate(straight) for token in tokens], unescape=False)
-        if _STRAIGHTENED.search(line):
+        if not _STRAIGHTENED.isdisjoint(line):
             joined = _with_characters_of(line, joined)
         return _SPACE_BESIDE_WIDE.sub("", joined) if language in WITHOUT_SPACES else joined
 
@@ -103,13 +106,13 @@ def moses_detokenizer(language: str) -> Callable[[str], str]:
 
 def _with_characters_of(text: str, spaced: str) -> str:
     """The characters of a text, with the spaces (and @-@) of what the rules have made of it."""
-    characters = iter(_CHARACTER.findall(text))
-
-    def character(place: re.Match[str]) -> str:
-        found = next(characters, "")
-        return found if len(place[0]) == 1 else place[0]
-
-    return _PLACE.sub(character, spaced)
+    characters = iter(_CHARACTER.findall(text) if not _ALL_BESIDE.isdisjoint(text) else "".join(text.split()))
+    pieces: list[str] = []
+    for piece in spaced.split(" @-@ "):
+        if pieces:
+            next(characters, "")  # the hyphen
+        pieces.append("".join(" " if place == " " else next(characters, "") for place in piece))
+    return " @-@ ".join(pieces)
 
 
 def _as_brackets(tokens: Sequence[str], marks: Mapping[str, str]) -> Iterator[str]:
@@ -139,6 +142,7 @@ class _Tokenizer(MosesTokenizer):  # type: ignore[misc]
     def __init__(self, language: str, aggressive_dash: bool) -> None:
         super().__init__(language)
         self._like_letters = re.compile(_LIKE_LETTERS.get(language, "\u2011"))
+        self._seen_otherwise = _SEEN_OTHERWISE | frozenset('"\u05f3\u05f4' if language in ("he", "yi") else "")
         in_words = _IN_WORDS.get(language, "")
         self._pad = re.compile(rf"([^{self.IsAlnum}\s\.'\`\,\-{in_words}])") if in_words else self.PAD_NOT_ISALNUM[0]
         self._in_words = re.compile(rf"({in_words})(?=$|[^{self._LOWER}])") if in_words else None
@@ -163,9 +167,10 @@ class _Tokenizer(MosesTokenizer):  # type: ignore[misc]
     def cut(self, text: str) -> str:
         """Moses' tokens of a line, escaped."""
         line = text = self.ASCII_JUNK[0].sub("", " ".join(text.split())).strip()
-        if not text.isascii() and "DOTMULTI" not in text:  # by this word the rules mark full stops
-            text = _ATTACHED.sub("", text).replace(_APOSTROPHE, "'")
-            text = self._like_letters.sub(_ANY_LETTER, text)
+        if not (self._seen_otherwise.isdisjoint(text) or "DOTMULTI" in text):  # by this word the rules mark full stops
+            if not _ALL_BESIDE.isdisjoint(text):
+                text = _ATTACHED.sub("", text)
+            text = self._like_letters.sub(_ANY_LETTER, text.replace(_APOSTROPHE, "'"))
         changed = text != line
         text = " ".join(self._pad.split(text))  # the pattern is one group, which split keeps
         if self._in_words:
