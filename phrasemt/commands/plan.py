@@ -49,7 +49,7 @@ def describe(plan: Plan, prices: Prices, gpus: int | None = None) -> Iterator[st
 
     gpus: number of GPUs on which all jobs are priced; None for the cost by finished jobs, as far as there are any.
     """
-    total = len(plan.jobs) + len(plan.finished)
+    total = len(plan.jobs) + plan.finished
     if plan.jobs:
         yield f"{plan.study}: {len(plan.jobs):,} of {total:,} jobs to run"
         yield from _changed("changed since the outputs were made", plan.jobs, plan.datasets)
@@ -91,7 +91,7 @@ def _changed(heading: str, jobs: Sequence[Job], datasets: Sequence[str]) -> Iter
 
 def _costs(plan: Plan, prices: Prices, gpus: int | None) -> Iterator[str]:
     """Yield the tables of rules and systems with the costs of their jobs, the reasons, and what the costs rest on."""
-    recorded = Recorded(plan.study, plan.finished)
+    recorded = Recorded(plan.study)
     estimates = [(job, prices.of(job.planned)) for job in plan.jobs]
     costs_of = estimates if gpus else [(job, recorded.of(job.planned, one)) for job, one in estimates]
     costs = by_rule((job.planned.rule, one) for job, one in costs_of)

@@ -1,4 +1,4 @@
-"""What jobs cost, by finished jobs: the benchmarks that Snakemake records, and the sizes of outputs.
+"""What jobs cost, by the benchmarks that Snakemake records of finished jobs.
 
 A job whose outputs came from the cache does not count, because the next one may not find its outputs there.
 Snakemake records benchmarks and nothing estimates from them.
@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from phrasemt.runs.notes import PlannedJob, StageNote, stage_note
-from phrasemt.stages import STAGES
 from phrasemt.workflow.paths import Paths, log_of
 
 
@@ -60,12 +59,8 @@ class Recorded:
     Each is read once: to look again during a run, make another object.
     """
 
-    def __init__(self, study: str, finished: Iterable[PlannedJob] = ()) -> None:
-        """`finished`: jobs whose outputs are there, to learn from how large outputs of a rule are."""
+    def __init__(self, study: str) -> None:
         self._study = study
-        self._sizes: dict[str, list[int]] = {}
-        for job in finished:
-            self._sizes.setdefault(job.rule, []).append(_size_of(job))
         self._own_seconds = functools.cache(seconds_of_job)
         self._seconds_of_rule = functools.cache(seconds_of_jobs)
 
@@ -78,11 +73,10 @@ class Recorded:
 
     def of(self, job: PlannedJob, estimate: Costs) -> Costs:
         """What a job is likely to cost. estimate: the cost if no such job has finished."""
-        sizes = self._sizes.get(job.rule)
-        size = _size_of(job) or (statistics.fmean(sizes) if sizes else estimate.bytes)
         if (seconds := self.seconds(job)) is None:
-            return replace(estimate, bytes=size, estimated=1)
-        return Costs(core_hours=seconds / 3600 * job.threads, gpu_hours=seconds / 3600 * job.gpus, bytes=size)
+            return replace(estimate, estimated=1)
+        hours = seconds / 3600
+        return Costs(core_hours=hours * job.threads, gpu_hours=hours * job.gpus, bytes=estimate.bytes)
 
 
 def seconds_needed(jobs: Sequence[tuple[PlannedJob, float]], cores: int | None) -> float:
@@ -114,13 +108,3 @@ def seconds_of_job(benchmark: Path) -> float | None:
             return statistics.fmean(float(row["s"]) for row in csv.DictReader(stream, delimiter="\t"))
     except (OSError, ValueError, KeyError, TypeError):  # StatisticsError is a ValueError
         return None
-
-
-def _size_of(job: PlannedJob) -> int:
-    """Bytes of a job's outputs, and of the newest training state beside them; 0 when there are none."""
-    paths = [Path(path) for path in job.outputs]
-    for folder in [file.name for file in STAGES[job.rule].stage_files("folder")]:
-        states = [path for path in paths[0].parent.glob(f"{folder}/*") if path.is_dir()]
-        if states:
-            paths += max(states, key=lambda path: path.stat().st_mtime).rglob("*")
-    return sum(path.stat().st_size for path in paths if path.is_file())

@@ -58,7 +58,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """study: its name; jobs: those to run, each after those that it waits for; finished: those whose outputs stay.
+    """jobs: those to run, each after those that it waits for; finished: number of those whose outputs stay.
 
     cores: of this machine; None if jobs run on a cluster.
     unrecorded: those of the finished jobs that Snakemake has no record of, so that no change makes them run again;
@@ -69,7 +69,7 @@ class Plan:
     datasets: list[str]
     cores: int | None = None
     jobs: list[Job] = field(default_factory=list)
-    finished: list[PlannedJob] = field(default_factory=list)
+    finished: int = 0
     unrecorded: list[Job] = field(default_factory=list)
 
 
@@ -83,14 +83,13 @@ def plan_of(path: Path, profile: str = PROFILE) -> Plan:
     workflow, executor = _dry_run(path, profile)
     dag, persistence = workflow.dag, workflow.persistence
     here = executor == "local"
-    plan = Plan(study=study.study, datasets=list(study.datasets), cores=workflow.cores if here else None)
     needed = set(dag.needrun_jobs())
-    to_run = [job for job in stages_of(dag) if job in needed]
+    to_run, rest = ([job for job in stages_of(dag) if (job in needed) == runs] for runs in (True, False))
+    cores = workflow.cores if here else None
+    plan = Plan(study=study.study, datasets=list(study.datasets), cores=cores, finished=len(rest))
     for job, record in zip(to_run, planned(dag, to_run, here=here), strict=True):
         plan.jobs.append(Job(planned=record, reasons=list(_reasons(job, dag.reason(job), persistence))))
-    rest = [job for job in stages_of(dag) if job not in needed]
-    plan.finished.extend(planned(dag, rest, here=here))
-    for job, record in zip(rest, plan.finished, strict=True):
+    for job, record in zip(rest, planned(dag, rest, here=here), strict=True):
         if not persistence.has_metadata(job):
             plan.unrecorded.append(Job(planned=record, reasons=list(_differences_to_the_sidecar(job))))
     return plan

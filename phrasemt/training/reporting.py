@@ -1,4 +1,4 @@
-"""What people look at while a model trains: a bar or a line a minute, JSON lines, TensorBoard, `phrasemt status`."""
+"""What people look at while a model trains: a line a minute, JSON lines, TensorBoard, `phrasemt status`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any, Self
 
 import torch
 from torch.utils.tensorboard import SummaryWriter
-from tqdm import tqdm
 
 from phrasemt.artefacts.training import Evaluation, EvaluationReport, Metrics, UpdateReport
 from phrasemt.runs.display import clock, memory
@@ -63,13 +62,10 @@ class Reporter(ExitStack):
             memory_mib=self._memory_mib(),
             reported=now(),
         )
-        self._bar = tqdm(
-            total=max_updates, initial=first_update, unit="update", disable=None, leave=False, file=sys.stderr
-        )
 
     def __enter__(self) -> Self:
         self._note = self.enter_context(open_note("train_model", self._note_path))
-        for output in (self._stream, self._board, self._bar):
+        for output in (self._stream, self._board):
             self.callback(output.close)
         self.callback(self._change_note)
         self._change_note()
@@ -84,39 +80,36 @@ class Reporter(ExitStack):
         report = UpdateReport(update=update, **self._now(), **means)
         self._write("train", report, {**report.model_dump(exclude={"update", "seconds", "parts"}), **report.parts})
         self._note_progress(update, tokens_per_second=report.tokens_per_second)
-        text = (
-            f"loss {report.loss:.3f} perplexity {report.perplexity:.2f} tokens/s {report.tokens_per_second:,.0f} "
-            f"memory {memory(report.memory_mib)}"
-        )
-        self._bar.set_postfix_str(text, refresh=False)
-        self._bar.update(update - self._bar.n)
         if time.monotonic() >= self._next_line:
             self._next_line = time.monotonic() + _SECONDS_BETWEEN_LINES
             left = self._report.seconds_left
             assert left is not None
-            with tqdm.external_write_mode(file=sys.stderr):
-                log.info("update %d of %d, %s, time left %s", update, self._report.max_updates, text, clock(left))
+            log.info(
+                "update %d of %d, loss %.3f perplexity %.2f tokens/s %s memory %s, time left %s",
+                update,
+                self._report.max_updates,
+                report.loss,
+                report.perplexity,
+                f"{report.tokens_per_second:,.0f}",
+                memory(report.memory_mib),
+                clock(left),
+            )
 
     def evaluation(self, evaluation: Evaluation, *, best: bool, seconds: float) -> None:
-        """Report dev scores, with a mark when they are the best so far. seconds: that the evaluation took.
-
-        The line names the share of evaluations in the time of this run.
-        """
+        """Report dev scores, with a mark when they are the best so far. seconds: that the evaluation took."""
         self._seconds_of_evaluations += seconds
-        share = self._seconds_of_evaluations / (time.monotonic() - self._started)
         report = EvaluationReport(**self._now(), evaluation_seconds=round(seconds, 3), evaluation=evaluation)
         scores = evaluation.model_dump(exclude={"update", "measurements"}, exclude_none=True)
         times = report.model_dump(include={"evaluation_seconds", "memory_mib"})
         self._write("dev", report, {**scores, **evaluation.measurements, **times})
         self._note_progress(evaluation.update)
-        with tqdm.external_write_mode(file=sys.stderr):
-            log.info(
-                "update %d: dev %s%s; evaluations take %.1f %% of the time",
-                evaluation.update,
-                evaluation.summary,
-                " (best)" if best else "",
-                100 * share,
-            )
+        log.info(
+            "update %d: dev %s%s; evaluations take %.1f %% of the time",
+            evaluation.update,
+            evaluation.summary,
+            " (best)" if best else "",
+            100 * self._seconds_of_evaluations / (time.monotonic() - self._started),
+        )
 
     def _now(self) -> dict[str, float]:
         return {"seconds": round(self.seconds, 3), "memory_mib": self._memory_mib()}

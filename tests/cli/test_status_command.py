@@ -123,14 +123,14 @@ def test_only_the_last_run_is_shown_and_one_whose_process_is_gone_was_killed(sta
 
 
 def _report_of(planned: PlannedJob, metrics: str = "", **changes: Any) -> None:
-    """What a training tells of itself, in its state folder."""
+    """The last report of a training, in its state folder."""
     state = Path(planned.outputs[0]).parent / "state" / "0123"
     state.mkdir(parents=True)
     (state / "metrics.jsonl").write_text(metrics)
     StageNote(stage="train_model", run=RUN.name, training=report(**changes)).write(state / "note.json")
 
 
-def test_a_training_tells_its_progress(status: Status) -> None:
+def test_the_progress_of_a_training_is_shown(status: Status) -> None:
     training = job("train_model", "base.1", outputs=["results/demo/demo.en-de/models/base/1/training.json"])
     begun(training)
     stage(training, host="elsewhere", started=ago(minutes=20))

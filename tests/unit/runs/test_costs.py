@@ -46,16 +46,6 @@ def test_damaged_records_are_no_records(text: str) -> None:
     assert Recorded("demo").seconds(planned) is None
 
 
-def test_outputs_are_as_large_as_those_of_finished_jobs_of_the_rule() -> None:
-    small, large, new = (job("pack_examples", name) for name in ("a", "b", "c"))
-    for planned, size in ((small, 10), (large, 30)):
-        path = Path(planned.outputs[0])
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(bytes(size))
-    recorded = Recorded("demo", [small, large])
-    assert [recorded.of(planned, Costs()).bytes for planned in (small, large, new)] == [10, 30, 20]
-
-
 @pytest.mark.parametrize(
     ("resources", "gpus"),
     [

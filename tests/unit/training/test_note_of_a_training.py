@@ -97,16 +97,18 @@ def test_the_note_goes_with_the_training(tmp_path, monkeypatch, caplog):
         assert StageNote.read(path) == start
         time += 71
         report.update(150, **VALUES)
-        told = StageNote.read(path).training
+        reported = StageNote.read(path).training
         # 50 updates in 80 seconds, and 150 are left
-        assert (told.update, told.seconds, told.seconds_left) == (150, 130.0, 240.0)
-        assert told.tokens_per_second == 1000.0
+        assert (reported.update, reported.seconds, reported.seconds_left) == (150, 130.0, 240.0)
+        assert reported.tokens_per_second == 1000.0
         raise StoppedError("asked to stop")
     end = StageNote.read(path)
-    assert end.training.model_copy(update={"reported": told.reported, "memory_mib": told.memory_mib}) == told
+    assert (
+        end.training.model_copy(update={"reported": reported.reported, "memory_mib": reported.memory_mib}) == reported
+    )
     assert (end.state, end.error) == ("stopped", "asked to stop")
     (line,) = caplog.messages
     assert line == (
         "update 150 of 300, loss 2.000 perplexity 7.40 tokens/s 1,000 "
-        f"memory {memory(told.memory_mib)}, time left 0:04:00"
+        f"memory {memory(reported.memory_mib)}, time left 0:04:00"
     )
