@@ -74,13 +74,12 @@ def pack_examples(
     shares = unknown / np.maximum(subwords, 1)
     for share, side, vocabulary in zip(shares, (source, target), (source_vocabulary, target_vocabulary), strict=True):
         if share > _MAX_UNKNOWN_SHARE:
-            raise MismatchError(
+            what, next_step = (
                 f"most subwords are not in the vocabulary {vocabulary}",
-                where=side,
-                expected=f"at most {_MAX_UNKNOWN_SHARE:.0%} unknown subwords",
-                found=f"{share:.1%}",
-                next_step="use the vocabulary that was built from this side of this data set's training text",
+                "use the vocabulary of this side of the data set",
             )
+            expected = f"at most {_MAX_UNKNOWN_SHARE:.0%} unknown subwords"
+            raise MismatchError(what, where=side, expected=expected, found=f"{share:.1%}", next_step=next_step)
     log.info(
         "pack_examples: %s pairs, %s source subwords (%s unknown), %s target subwords (%s unknown)",
         f"{pairs:,}",

@@ -1,13 +1,10 @@
 """The stage `clean_pairs`: check a parallel text, and drop training pairs that no system should learn from.
 
-The outputs account for every pair: `rows` has the row of each kept pair, `dropped` for each other row the first filter
-that refused it and the value that the filter computed, and the number of pairs that a sample leaves out. Dev and test
-sets are checked but never filtered.
+The outputs account for every pair. Dev and test sets are checked but never filtered; in every split, each run of white
+space and control characters becomes one space (phrasemt/corpus/normalise.py).
 
 A monolingual text stands on both sides: `raw_source` and `raw_target` name the same files, and so do `source` and
 `target`. Its lines are judged like pairs, without the filters that compare two sides.
-
-In every split, each run of white space and control characters becomes one space (phrasemt/corpus/normalise.py).
 """
 
 from __future__ import annotations
@@ -139,13 +136,8 @@ def _raw_pairs(raw_source: list[Path], raw_target: list[Path]) -> Iterator[tuple
         for pair in read_parallel(*dict.fromkeys((source, target))):
             yield pair
         if pair is None:
-            raise DataError(
-                "the text is empty",
-                where=", ".join(map(str, dict.fromkeys((source, target)))),
-                expected="at least one line",
-                found="0 lines",
-                next_step="check the paths in the study",
-            )
+            where, next_step = ", ".join(map(str, dict.fromkeys((source, target)))), "check the paths in the study"
+            raise DataError("the text is empty", where=where, next_step=next_step)
 
 
 def _write(stream: IO[bytes], lines: Iterable[str]) -> None:

@@ -1,9 +1,8 @@
 """Contrastive pairs: a source, its translation, and the same translation with one mistake.
 
 Three forms are read: the JSON of LingEval97 (Sennrich 2017), tables with tabulators, and three texts line by line, as
-in DistilLingEval (Vamvas and Sennrich 2021). The stage `extract_contrasts` turns each form into the one that the
-generator of the demo writes, too: a split of sources and right translations, and `Contrasts` beside it, whose rows name
-rows of the split. So sources of contrastive pairs are parsed and cut into phrases as the sources of any split.
+in DistilLingEval (Vamvas and Sennrich 2021). The stage `extract_contrasts` turns each into a split of sources and right
+translations, which are parsed and cut into phrases like any split, and `Contrasts`, whose rows name rows of the split.
 """
 
 from __future__ import annotations

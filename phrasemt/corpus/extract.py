@@ -99,13 +99,9 @@ def tsv_column(lines: Iterable[str], column: int, where: str, separator: str = "
     for number, line in enumerate(lines, start=1):
         fields = line.split(separator, column)
         if len(fields) < column:
-            raise DataError(
-                "a column is missing",
-                where=f"{where}, line {number}",
-                expected=f"at least {column} columns separated by {separator!r}",
-                found=f"{len(fields)}: {line[:60]!r}",
-                next_step="check the column in the registry entry",
-            )
+            expected, found = f"{column} columns separated by {separator!r}", f"{len(fields)}: {line[:60]!r}"
+            place, next_step = f"{where}, line {number}", "check the column in the registry entry"
+            raise DataError("a column is missing", where=place, expected=expected, found=found, next_step=next_step)
         yield fields[column - 1]
 
 
@@ -179,13 +175,9 @@ def _of_tar(path: Path, wanted: dict[str, None]) -> Iterator[tuple[IO[bytes], st
 
 def _no_member(path: Path, member: str, names: list[str]) -> DataError:
     near = difflib.get_close_matches(member, names, n=3, cutoff=0.3) or names[:3]
-    return DataError(
-        "the archive has no such member",
-        where=path,
-        expected=member,
-        found=f"{len(names)} members, nearest: {', '.join(near) or 'none'}",
-        next_step="fetch the file again, or correct the member in the registry entry",
-    )
+    found = f"{len(names)} members, nearest: {', '.join(near) or 'none'}"
+    next_step = "fetch the file again, or correct the member in the registry entry"
+    return DataError("the archive has no such member", where=path, expected=member, found=found, next_step=next_step)
 
 
 _TESTAMENTS = ("ot", "nt")

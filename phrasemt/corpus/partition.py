@@ -29,6 +29,7 @@ SPLITS = ("train", "dev", "test")
 TRAIN, DEV, TEST = range(3)
 # Largest component in dev and test, as a fraction of the pairs of the split. One large component could fill a split.
 LARGEST_SHARE = 0.01
+_FEWER = "ask for fewer pairs in the study, or add text"
 
 
 def partition_corpus(
@@ -101,9 +102,7 @@ def find_components(source: Sequence[Path], target: Sequence[Path]) -> Component
             of_side.append(number.setdefault(sentence_digest(line), len(number)))
     if not rows[0]:
         where, next_step = ", ".join(map(str, [*source, *target])), "check the paths in the study"
-        raise DataError(
-            "the text is empty", where=where, expected="at least one line", found="0 lines", next_step=next_step
-        )
+        raise DataError("the text is empty", where=where, next_step=next_step)
     sources, targets = (np.array(of_side) for of_side in rows)
     # Nodes of the graph: the source sentences, then the target sentences.
     nodes = sum(map(len, numbers))
@@ -152,14 +151,11 @@ def draw_splits(components: Components, *, dev: int, test: int, seed: int) -> by
                 where=f"partition, {SPLITS[split]}",
                 expected=f"{wanted} pairs in groups of at most {largest} that share a sentence",
                 found=f"{wanted - missing} such pairs among {len(components.of_row)}",
-                next_step="ask for fewer pairs in the study, or add text",
+                next_step=_FEWER,
             )
     if TRAIN not in splits:
+        expected, found = f"more than {dev + test} pairs", f"{len(components.of_row)} pairs"
         raise DataError(
-            "no pairs are left for train",
-            where="partition",
-            expected=f"more than {dev + test} pairs",
-            found=f"{len(components.of_row)} pairs",
-            next_step="ask for fewer pairs in the study, or add text",
+            "no pairs are left for train", where="partition", expected=expected, found=found, next_step=_FEWER
         )
     return splits

@@ -52,13 +52,9 @@ def program(name: str) -> Path:
     folder = moses_folder()
     path = folder / name
     if not os.access(path, os.X_OK) or not path.is_file():
-        raise PhrasemtError(
-            f"this Moses has no {name}",
-            where=f"{MOSES}={folder}",
-            expected=f"{name}, executable",
-            found="a file that is not executable" if path.is_file() else "no such file",
-            next_step=f"{_NEXT}. Packages of Moses are often without KenLM's lmplz and fast_align",
-        )
+        what = f"this Moses has no {name} that can be executed"
+        next_step = f"{_NEXT}. Packages of Moses are often without KenLM's lmplz and fast_align"
+        raise PhrasemtError(what, where=f"{MOSES}={folder}", next_step=next_step)
     return path
 
 

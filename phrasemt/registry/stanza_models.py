@@ -20,7 +20,7 @@ Role = Literal["constituency", "tagger", "vectors", "forward_charlm", "backward_
 
 
 class PublishedFile(Settings):
-    """A model file. path: relative to the model folder of the language."""
+    """A model file. path: relative to the folder of the language. `SourceFile` says what a file without md5 needs."""
 
     name: FileName
     path: str
