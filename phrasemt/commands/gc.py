@@ -27,7 +27,7 @@ from phrasemt.workflow.flow import Flow
 from phrasemt.workflow.paths import LOGS, RESULTS, Paths
 
 OTHER_STUDIES = ("config.yaml", "studies/*.yaml")
-# Wildcards in the order in which a file is said to belong to nothing, with the name for people.
+# Wildcards in the order in which the reason is looked for, with their names in messages.
 _KINDS = {
     "dataset": "data set",
     "annotator": "parser or chunker",

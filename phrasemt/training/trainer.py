@@ -173,7 +173,7 @@ log = logging.getLogger("phrasemt.train_model")
 CPU_POSITIONS = 8_192
 # On a GPU the trainer tries micro-batches of this many positions first, then smaller ones, until they fit.
 _MAX_GPU_POSITIONS = 2**18
-_USABLE_SHARE_OF_MEMORY = 0.9
+_USABLE_PART_OF_MEMORY = 0.9
 _UPDATES_TO_COUNT = 100  # a larger one that comes later is cut
 
 
@@ -329,7 +329,7 @@ class Trainer:
         longest, width = plan.longest(most)
         moments = 2 * sum(parameter.nbytes for parameter in self.model.parameters())
         memory = torch.cuda.get_device_properties(self.device).total_memory
-        room = _USABLE_SHARE_OF_MEMORY * torch.cuda.get_per_process_memory_fraction(self.device) * memory - moments
+        room = _USABLE_PART_OF_MEMORY * torch.cuda.get_per_process_memory_fraction(self.device) * memory - moments
         self.capacity = most
         while self._memory_needed(longest[: max(1, self.capacity // width)]) > room:
             self._shrink()

@@ -18,7 +18,7 @@ from phrasemt.runs.site import COMPLETE, DELIVERED, SITE, outdated_site
 
 
 class StandIn:
-    """Programs that print what they are told to and note how they were called."""
+    """Programs that print a given text and write down how they were called."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -111,7 +111,7 @@ def test_cancelling_waits_for_the_end(slurm: StandIn, monkeypatch: pytest.Monkey
     assert jobs_here() == []
 
 
-def test_jobs_of_a_living_run_are_not_cancelled(
+def test_jobs_of_a_running_snakemake_are_not_cancelled(
     slurm: StandIn, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: slurm.says("squeue", ""))
@@ -141,15 +141,15 @@ def _changed_by_the_site() -> dict[tuple[str, ...], object]:
 
 
 def test_lines_of_a_site_change_what_they_name_and_nothing_else(slurm: StandIn, repository: Path) -> None:
-    """The first lines are those that Slurm tells. Snakemake takes the complete profile for `--profile slurm`."""
+    """The first lines are those that Slurm reports. Snakemake takes the complete profile for `--profile slurm`."""
     DELIVERED.parent.mkdir()
     DELIVERED.write_bytes((repository / DELIVERED).read_bytes())
     assert outdated_site() is None
     slurm.says("sinfo", "week|(null)\ncore*|(null)\nfast|gpu:a100:4(S:0-1)\n")
-    told = _changed_by_the_site()
-    assert told.pop(("default-resources", "slurm_partition")) == "'core'"
-    assert set(told.values()) == {"'fast'"}
-    assert ("set-resources", "train_model", "slurm_partition") in told
+    changed = _changed_by_the_site()
+    assert changed.pop(("default-resources", "slurm_partition")) == "'core'"
+    assert set(changed.values()) == {"'fast'"}
+    assert ("set-resources", "train_model", "slurm_partition") in changed
 
     SITE.write_text("set-resources: {train_model: {runtime: 60}}\n")
     assert _changed_by_the_site() == {("set-resources", "train_model", "runtime"): 60}
