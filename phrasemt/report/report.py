@@ -11,11 +11,10 @@ from pathlib import Path
 
 from phrasemt.artefacts import by_kind
 from phrasemt.artefacts.card import Card
-from phrasemt.artefacts.corpus import ComparedSplits, DroppedPairs
+from phrasemt.artefacts.corpus import ComparedSplits, DroppedPairs, RoundTrip, Subwords, Tokens
 from phrasemt.artefacts.scores import LengthScores, SystemScores
 from phrasemt.artefacts.syntax import ChunkStatistics, PhraseStatistics
 from phrasemt.artefacts.table import Table
-from phrasemt.artefacts.text import RoundTrip, Subwords, Tokens
 from phrasemt.artefacts.training import TrainingRecord
 from phrasemt.artefacts.translations import AttentionAnalysis, AttentionWeights, ContrastAccuracy
 from phrasemt.files.lines import write_text

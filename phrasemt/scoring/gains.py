@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasemt.artefacts.corpus import Tokens
 from phrasemt.artefacts.scores import (
     GainByLength,
     GainOfGroup,
@@ -29,7 +30,6 @@ from phrasemt.artefacts.scores import (
     lower_is_better,
     mean_signature,
 )
-from phrasemt.artefacts.text import Tokens
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.errors import check_equal
 from phrasemt.files.lines import read_lines

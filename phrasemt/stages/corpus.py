@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from phrasemt.fields import Settings
-from phrasemt.files.source_file import SourceFile
 from phrasemt.registry.corpora import CorpusPart, CorpusSide, contrasts_of, part_of, read_with, side_of, source_file
-from phrasemt.stages.stage import Stage, StudyJob, files, of
+from phrasemt.stages.stage import FetchedFile, Stage, StudyJob, files, of
 from phrasemt.study.datasets import CleaningFilters, ContrastText, GeneratedPairs, RegistryText
 from phrasemt.study.tokenization import common_code
 
 
-class FetchCorpus(Stage):
+class FetchCorpus(FetchedFile):
     """Fetch one file of a registered corpus and verify it."""
 
     module = "phrasemt.corpus.fetch"
     job_name = "{corpus}/{file}"
-    outputs = files(file="OriginalFile")
-    cached = True
 
     corpus: str
-    source: SourceFile
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
         return {"source": source_file(job.wildcards["corpus"], job.wildcards["file"])}
-
-    def cache_key(self, made_of: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The registered checksum alone. A file without a checksum is not kept, as another server may differ."""
-        return {"checksum": self.source.checksum} if self.source.checksum else None
 
 
 class ExtractText(Stage):

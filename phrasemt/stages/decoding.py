@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from phrasemt.stages.scoring import SystemOnTestSets
-from phrasemt.stages.stage import ModelStage, Stage, StudyJob, files, of
+from phrasemt.stages.stage import VOCABULARIES, ModelStage, Stage, StudyJob, files, of
 from phrasemt.study.architectures import ModelSettings
 from phrasemt.study.schema import Decoding
 from phrasemt.study.tokenization import Tokenizer
@@ -15,14 +15,7 @@ class TranslateExamples(ModelStage):
     """Translate a split by beam search."""
 
     module = "phrasemt.decoding.translate"
-    job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
-    inputs = files(
-        weights="Weights",
-        examples="Examples",
-        source_vocabulary="Vocabulary",
-        target_vocabulary="Vocabulary",
-        phrases=["PhraseColumns"],
-    )
+    inputs = files(weights="Weights", examples="Examples", **VOCABULARIES, phrases=["PhraseColumns"])
     outputs = files(translations="Translations", tokens="TranslatedTokens", text="TranslatedText")
     libraries = ("torch", "sacremoses")
 
@@ -49,15 +42,13 @@ class ScoreContrasts(ModelStage):
     """Count the contrastive pairs in which the right target scores higher, by kind of mistake and by distance."""
 
     module = "phrasemt.decoding.contrasts"
-    job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
     inputs = files(
         weights="Weights",
         contrasts="Contrasts",
         codes=["Codes"],
         source_counts=["SubwordCounts"],
         target_counts=["SubwordCounts"],
-        source_vocabulary="Vocabulary",
-        target_vocabulary="Vocabulary",
+        **VOCABULARIES,
         phrases=["PhraseColumns"],
     )
     outputs = files(accuracy="ContrastAccuracy")
@@ -76,14 +67,8 @@ class AnalyseAttention(ModelStage):
     """Measure where a model attends on a test set; keep the weights of a few sentence pairs."""
 
     module = "phrasemt.decoding.attention"
-    job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
     inputs = files(
-        weights="Weights",
-        examples="Examples",
-        source_vocabulary="Vocabulary",
-        target_vocabulary="Vocabulary",
-        phrases=["PhraseColumns"],
-        chunks=["ChunkColumns"],
+        weights="Weights", examples="Examples", **VOCABULARIES, phrases=["PhraseColumns"], chunks=["ChunkColumns"]
     )
     outputs = files(attention="AttentionWeights", analysis="AttentionAnalysis")
     libraries = ("torch", "pyarrow")
@@ -95,7 +80,7 @@ class AnalyseAttention(ModelStage):
     sentences: int = of("study.analyses.attention")
 
 
-class ModelOnTestSets(ModelStage, SystemOnTestSets):
+class ModelOnTestSets(SystemOnTestSets, ModelStage):
     """Base of the stages that ask a trained model about the references of the test sets."""
 
 
@@ -103,15 +88,8 @@ class ScorePerplexity(ModelOnTestSets):
     """Measure the perplexity of a language model, per token and per word."""
 
     module = "phrasemt.decoding.forced_scores"
-    inputs = files(
-        weights="Weights",
-        examples=["Examples"],
-        text=["Subwords | Tokens"],
-        source_vocabulary="Vocabulary",
-        target_vocabulary="Vocabulary",
-    )
+    inputs = files(weights="Weights", examples=["Examples"], text=["Subwords | Tokens"], **VOCABULARIES)
     outputs = files(perplexity="PerplexityScores")
-    libraries = ("torch",)
 
     words_are_cut: bool  # into subwords
 
@@ -124,12 +102,6 @@ class ScoreChunks(ModelOnTestSets):
     """Compare the decisions of a chunk-based decoder with the chunks of the reference."""
 
     module = "phrasemt.decoding.forced_scores"
-    inputs = files(
-        weights="Weights",
-        examples=["Examples"],
-        source_vocabulary="Vocabulary",
-        target_vocabulary="Vocabulary",
-        chunks=["ChunkColumns"],
-    )
+    inputs = files(weights="Weights", examples=["Examples"], **VOCABULARIES, chunks=["ChunkColumns"])
     outputs = files(scores="ChunkAccuracies")
     libraries = ("torch", "numpy")

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field
 
 from phrasemt.fields import Settings
+from phrasemt.files.source_file import SourceFile
 from phrasemt.study.architectures import ModelInputs, ModelSettings
 from phrasemt.study.datasets import Dataset
 from phrasemt.study.schema import Study, System
@@ -170,8 +171,29 @@ class Stage(Settings):
         return made_of
 
 
+class FetchedFile(Stage):
+    """Base of the stages that fetch a file. The cache knows it by its registered checksum alone.
+
+    A file without a checksum is not kept there, as another server may have another one.
+    """
+
+    outputs = files(file="OriginalFile")
+    cached = True
+
+    source: SourceFile
+
+    def cache_key(self, made_of: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        return {"checksum": self.source.checksum} if self.source.checksum else None
+
+
+VOCABULARIES = files(source_vocabulary="Vocabulary", target_vocabulary="Vocabulary")
+
+
 class ModelStage(Stage):
     """Base of the stages that run a model. The code of the model's family belongs to the code of the stage."""
+
+    job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
+    libraries: ClassVar[tuple[str, ...]] = ("torch",)
 
     model: ModelSettings = of("system.model.trained_part")  # the part that its weights depend on
     reads: ModelInputs = of("system.model.model_inputs")

@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from phrasemt.files.source_file import SourceFile
 from phrasemt.registry.stanza_models import published_file
-from phrasemt.stages.stage import Stage, StudyJob, files, of
+from phrasemt.stages.stage import FetchedFile, Stage, StudyJob, files, of
 from phrasemt.study.architectures import PhraseSegmentation
 
 _TREES, _CHUNKS = "RegisteredText | RawTrees | UserFile", "RegisteredText | RawChunks | UserFile"
 _MODEL_FILE = "StanzaFile | UserFile"
 
 
-class FetchStanzaFile(Stage):
+class FetchStanzaFile(FetchedFile):
     """Fetch one of Stanza's published model files and verify it."""
 
     module = "phrasemt.syntax.given_annotators"
     job_name = "{language}/{file}"
     outputs = files(file="StanzaFile")
-    cached = True
-
-    source: SourceFile
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
         return {"source": published_file(job.wildcards["language"], job.wildcards["file"])}
 
-    def cache_key(self, made_of: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The published checksum alone. A file without a checksum is not kept, as another server may differ."""
-        return {"checksum": self.source.checksum} if self.source.checksum else None
-
 
 class AnnotatorStage(Stage):
     """Base of the stages that train a part of a parser or chunker."""
 
+    module = "phrasemt.syntax.stanza.training"
     job_name = "{annotator}"
+    libraries: ClassVar[tuple[str, ...]] = ("stanza", "torch")
+    cached = True
 
     language: str
     seed: int
@@ -52,58 +46,48 @@ class AnnotatorStage(Stage):
 class TrainVectors(AnnotatorStage):
     """Train word vectors for a parser or chunker."""
 
-    module = "phrasemt.syntax.stanza.training"
     inputs = files(texts=["RegisteredText | RawText | UserFile"], trees=[_TREES], chunks=[_CHUNKS])
     outputs = files(vectors="Vectors")
     libraries = ("gensim", "sacremoses", "stanza", "torch")
-    cached = True
 
     vectors: int  # width; 0: no vectors, only the empty file that Stanza wants
 
 
-class TrainTagger(AnnotatorStage):
-    """Train a part-of-speech tagger on the leaves of trees."""
-
-    module = "phrasemt.syntax.stanza.training"
-    inputs = files(train=[_TREES], dev=[_TREES], test=[_TREES], vectors="Vectors")
-    outputs = files(tagger="Tagger", scores="TaggerScores")
-    libraries = ("stanza", "torch")
-    cached = True
+class AnnotationStage(AnnotatorStage):
+    """Base of those that train on annotated sentences."""
 
     sentences: int | None
     hidden: int
+
+
+class TrainTagger(AnnotationStage):
+    """Train a part-of-speech tagger on the leaves of trees."""
+
+    inputs = files(train=[_TREES], dev=[_TREES], test=[_TREES], vectors="Vectors")
+    outputs = files(tagger="Tagger", scores="TaggerScores")
+
     tagger_updates: int
 
 
-class TrainParser(AnnotatorStage):
+class TrainParser(AnnotationStage):
     """Train a constituency parser on trees."""
 
-    module = "phrasemt.syntax.stanza.training"
     inputs = files(
         train=[_TREES], dev=[_TREES], test=[_TREES], vectors="Vectors", tagger="Tagger", tagger_scores="TaggerScores"
     )
     outputs = files(constituency="ConstituencyParser", annotator="Card")
-    libraries = ("stanza", "torch")
-    cached = True
     located = ("tagger", "vectors")
 
-    sentences: int | None
-    hidden: int
     epochs: int
 
 
-class TrainChunker(AnnotatorStage):
+class TrainChunker(AnnotationStage):
     """Train a chunk tagger on CoNLL-2000 columns."""
 
-    module = "phrasemt.syntax.stanza.training"
     inputs = files(train=[_CHUNKS], dev=[_CHUNKS], test=[_CHUNKS], vectors="Vectors")
     outputs = files(chunker="Chunker", annotator="Card")
-    libraries = ("stanza", "torch")
-    cached = True
     located = ("vectors",)
 
-    sentences: int | None
-    hidden: int
     updates: int
 
 
@@ -163,7 +147,7 @@ class AnnotateSentences(Stage):
     module = "phrasemt.syntax.annotate"
     job_name = "{dataset}.{source}-{target}/{annotator}.{split}.{job}"
     # The environment names the folder, and no parameter: another cache must rerun nothing.
-    libraries = ("stanza", "torch")
+    libraries: ClassVar[tuple[str, ...]] = ("stanza", "torch")
 
     job: int
     jobs: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from phrasemt.stages.stage import ModelStage, StudyJob, files, of
+from phrasemt.stages.stage import VOCABULARIES, ModelStage, StudyJob, files, of
 from phrasemt.study.schema import Training
 from phrasemt.study.tokenization import BleuTokenizer
 
@@ -18,8 +18,7 @@ class TrainModel(ModelStage):
         train="Examples",
         dev="Examples",
         dev_reference="Tokens",
-        source_vocabulary="Vocabulary",
-        target_vocabulary="Vocabulary",
+        **VOCABULARIES,
         train_phrases=["PhraseColumns"],
         dev_phrases=["PhraseColumns"],
         train_chunks=["ChunkColumns"],
@@ -31,9 +30,8 @@ class TrainModel(ModelStage):
     resumes = True
     libraries = ("torch", "numpy")
 
-    rate_width: int = of(
-        "system.model.learning_rate_width"
-    )  # width d that the learning rate of Vaswani et al. is scaled by
+    # Width d that the learning rate of Vaswani et al. is scaled by.
+    rate_width: int = of("system.model.learning_rate_width")
     training: Training = of("system.training")
     seed: int
     # 13a: dev BLEU counts tokens; otherwise what sacreBLEU makes of the text.
@@ -49,8 +47,7 @@ class AverageCheckpoints(ModelStage):
         record="TrainingRecord",
         dev="Examples",
         dev_reference="Tokens",
-        source_vocabulary="Vocabulary",
-        target_vocabulary="Vocabulary",
+        **VOCABULARIES,
         dev_phrases=["PhraseColumns"],
         dev_chunks=["ChunkColumns"],
     )

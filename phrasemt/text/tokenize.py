@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sacrebleu.metrics import BLEU
 
-from phrasemt.artefacts.text import RoundTrip
+from phrasemt.artefacts.corpus import RoundTrip
 from phrasemt.files.lines import read_parallel
 from phrasemt.languages import WITH_MOSES_RULES, punctuation_normalizer
 from phrasemt.stages.subwords import TokenizeText

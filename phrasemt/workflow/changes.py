@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from phrasemt.artefacts.sidecar import Sidecar, sidecar_path
 from phrasemt.errors import MismatchError, PhrasemtError
 from phrasemt.stages import STAGES
 from phrasemt.study.schema import Study
+from phrasemt.workflow.flow import Flow
 from phrasemt.workflow.inputs import FILES
 from phrasemt.workflow.paths import Paths
 
@@ -148,8 +150,9 @@ def _changes_of(study: Study, job: _Job) -> Iterator[str]:
     names = kind_of(path).pattern.names(path)
     if names.get("study", study.study) != study.study:  # another study, which `init_from` names
         return
-    if missing := _missing(study, names):
-        yield missing
+    known = Flow(study).wildcards
+    if gone := [name for name in names if not re.fullmatch(known.get(name, ".*"), names[name])]:
+        yield f"{gone[0]} {names[gone[0]]}: no longer in the study"
         return
     try:
         settings = STAGES[sidecar.stage].from_study(study, names).model_dump(mode="json")
@@ -160,28 +163,6 @@ def _changes_of(study: Study, job: _Job) -> Iterator[str]:
         return
     yield from differences(sidecar.settings, settings)
     yield from differences({name: [file.path for file in sidecar.inputs.get(name, [])] for name in now}, now)
-
-
-def _missing(study: Study, names: Mapping[str, str]) -> str | None:
-    """The name in the path of an artefact that the study does not have any more."""
-    dataset = study.datasets.get(names.get("dataset", ""))
-    known: dict[str, Iterable[str]] = {
-        "dataset": study.datasets,
-        "system": study.systems,
-        "annotator": study.annotators,
-        "segmenter": study.segmentations,
-        "phrase_model": study.phrase_models,
-        "metric": study.metrics,
-    }
-    if dataset is not None:
-        source, target = dataset.languages
-        known |= {"source": [source], "target": [target]}
-    if names.get("system") in study.systems:
-        known["seed"] = map(str, study.seeds_of(names["system"]))
-    for name, values in known.items():
-        if name in names and names[name] not in set(values):
-            return f"{name} {names[name]}: no longer in the study"
-    return None
 
 
 def differences(old: Any, new: Any, place: str = "") -> Iterator[str]:

@@ -22,11 +22,10 @@ import numpy as np
 from phrasemt.artefacts import by_attribute, by_kind, kinds
 from phrasemt.artefacts.card import Card
 from phrasemt.artefacts.columns import ChunkColumns, PhraseColumns
-from phrasemt.artefacts.corpus import ComparedSplits, DroppedPair, DroppedPairs, Shared, SplitCounts
+from phrasemt.artefacts.corpus import ComparedSplits, DroppedPair, DroppedPairs, RoundTrip, Shared, SplitCounts
 from phrasemt.artefacts.scores import OfTestSets
 from phrasemt.artefacts.sidecar import Origin, library_versions, produce, sidecar_path
 from phrasemt.artefacts.syntax import ChunkStatistics, PhraseStatistics
-from phrasemt.artefacts.text import RoundTrip
 from phrasemt.artefacts.training import (
     AverageScores,
     Evaluation,

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from phrasemt.artefacts.card import Card
-from phrasemt.artefacts.corpus import ComparedSplits, DroppedPairs
+from phrasemt.artefacts.corpus import ComparedSplits, DroppedPairs, RoundTrip
 from phrasemt.artefacts.syntax import ChunkStatistics, PhraseStatistics
-from phrasemt.artefacts.text import RoundTrip
 from phrasemt.report.figures import Drawing, Series, draw_categories
 from phrasemt.report.page import Section, fill
 

@@ -25,10 +25,10 @@ from sacrebleu.metrics import BLEU
 from phrasemt.artefacts import kind_of
 from phrasemt.artefacts.artefact import Artefact
 from phrasemt.artefacts.columns import ChunkColumns, PhraseColumns
+from phrasemt.artefacts.corpus import Subwords, Tokens
 from phrasemt.artefacts.scores import SystemScores
 from phrasemt.artefacts.syntax import Parses
 from phrasemt.artefacts.table import Table
-from phrasemt.artefacts.text import Subwords, Tokens
 from phrasemt.artefacts.translations import AttentionWeights, TranslatedTokens
 from phrasemt.errors import check_equal
 from phrasemt.files.attention import AXES, AttentionMap, ForcedSentence, read_forced
