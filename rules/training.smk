@@ -26,7 +26,7 @@ rule train_model:
         "../envs/torch.yaml"
     threads: 4
     resources:
-        nodes=1,  # over which the processes are spread; more than one in a Slurm job only
+        nodes=1,  # over which the processes are distributed; more than one in a Slurm job only
         processes=1,  # that train one model together; as many as GPUs
         minutes=0,  # after which training saves and leaves, to be run again; 0: never
     params:

@@ -194,7 +194,7 @@ class Power(Settings):
 
 
 class OverSeeds(Power):
-    """What several seeds tell. Estimates: over samples of trainings and sentences; value: as in the comparison."""
+    """What several seeds show. Estimates: over samples of trainings and sentences; value: as in the comparison."""
 
     baseline: Estimate
     system: Estimate

@@ -77,7 +77,7 @@ class PhraseStatistics(JsonFile, pattern=of_dataset("phrases/{segmenter}/{split}
 
     @property
     def share_of_constituents(self) -> float | None:
-        """Share of constituents among the phrases of parsed sentences, 0 to 1; None if nothing was compared."""
+        """Fraction of constituents among the phrases of parsed sentences, 0 to 1; None if nothing was compared."""
         return self.constituents / self.comparable if self.constituents is not None and self.comparable else None
 
 

@@ -49,7 +49,7 @@ class Evaluation(DevScores):
 def ranked(scores: Sequence[_Scores], best_by: str) -> list[_Scores]:
     """Dev scores, the best first: by dev BLEU, then by dev perplexity, then the earlier one.
 
-    dev BLEU is 0 at first, and often for long. Perplexity tells these evaluations apart. `best_by: perplexity` and
+    dev BLEU is 0 at first, and often for long. Perplexity distinguishes these evaluations. `best_by: perplexity` and
     language models go by perplexity alone.
     """
     return sorted(scores, key=lambda one: (-(one.dev_bleu or 0.0) if best_by == "bleu" else 0.0, one.dev_perplexity))

@@ -127,10 +127,10 @@ class PerplexityScores(OfTestSets[Perplexity], pattern=of_dataset("perplexities/
 class ChunkDecisions(Settings):
     """Accuracies of decisions about chunks, 0 to 1.
 
-    boundary_acc: share of positions with the right boundary decision.
-    label_acc_paper: share of positions with the right boundary decision and the right label. Within chunks the right
-    label is NULL, which no model is trained to predict, so it hardly exceeds the share of starts.
-    label_acc: share of the reference's chunks with the right label.
+    boundary_acc: fraction of positions with the right boundary decision.
+    label_acc_paper: fraction of positions with the right boundary decision and the right label. Within chunks the right
+    label is NULL, which no model is trained to predict, so it hardly exceeds the fraction of starts.
+    label_acc: fraction of the reference's chunks with the right label.
     """
 
     boundary_acc: float
@@ -161,7 +161,7 @@ class AttentionWeights(Artefact, pattern=of_dataset("attention/{system}/{seed}/{
 class LayerAttention(Settings):
     """Means over the real queries of one attention.
 
-    mass: share of the weights on each order of n-grams, the mean over heads; heads: the same for each head.
+    mass: fraction of the weights on each order of n-grams, the mean over heads; heads: the same for each head.
     entropy: in nats, the mean over heads. keys: number of tokens, n-grams or phrases with a weight above 0.
     """
 
@@ -174,7 +174,7 @@ class LayerAttention(Settings):
 
     @property
     def phrase_mass(self) -> float:
-        """The share of n-grams of two or more tokens, in percent."""
+        """The part of n-grams of two or more tokens, in percent."""
         return 100 * sum(self.mass[1:])
 
 

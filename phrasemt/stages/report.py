@@ -1,6 +1,6 @@
 """The table and the report of a study (rules/report.smk).
 
-Both read many kinds of files, which their functions tell apart by their paths (`phrasemt.artefacts.by_kind`).
+Both read many kinds of files, which their functions distinguish by their paths (`phrasemt.artefacts.by_kind`).
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class Stage(Settings):
     Its function then takes `processes` and `minutes`, too.
     """
     job_name: ClassVar[str] = ""
-    """Pattern of wildcards that tells the jobs of the stage apart, in logs and displays; empty: there is one job."""
+    """Pattern of wildcards that distinguishes the jobs of the stage, in logs and displays; empty: there is one job."""
     libraries: ClassVar[tuple[str, ...]] = ()
     """Distributions whose versions stand in the sidecars of the outputs."""
     programs: ClassVar[tuple[str, ...]] = ()

@@ -195,7 +195,7 @@ class ExtractPhrases(Stage):
 
 
 class MeasurePhrases(Stage):
-    """Measure lengths of phrases, the share of constituents, and fallbacks to n-grams."""
+    """Measure lengths of phrases, the fraction of constituents, and fallbacks to n-grams."""
 
     module = "phrasemt.syntax.phrases"
     job_name = "{dataset}.{source}-{target}/{segmenter}.{split}"

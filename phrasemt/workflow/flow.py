@@ -150,7 +150,7 @@ class Flow:
     def command(self, stage: str) -> str:
         """The shell command of a stage's rule."""
         declared = STAGES[stage]
-        # exec: a shell in between would be ended by the signals that tell a training to save.
+        # exec: a shell in between would be ended by the signals that ask a training to save.
         words = [f"{'exec ' if declared.resumes else ''}python -m phrasemt {stage}"]
         # A folder is no path of the workflow: its parameter may hold a variable of the shell.
         places = {"input": "{{input.{0}:q}}", "output": "{{output.{0}:q}}", "folder": "{{params.{0}}}"}

@@ -43,6 +43,11 @@ def _phrases(study: Study, job: Wildcards) -> list[Names]:
     return [{"segmenter": segmentation.folder_name}] if segmentation and segmentation.has_columns else []
 
 
+def _annotations(study: Study, job: Wildcards, annotator: str | None) -> list[Names]:
+    jobs = study.datasets[job.dataset].annotation_jobs(job.split) if annotator else 0
+    return [{"annotator": annotator, "job": number} for number in range(jobs)]
+
+
 # Files of one pattern: the names that take the place of the job's own wildcards, for each file; none: it reads no such
 # file.
 CHOICES: dict[str, Callable[[Study, Wildcards], list[Names]]] = {
@@ -61,6 +66,7 @@ CHOICES: dict[str, Callable[[Study, Wildcards], list[Names]]] = {
     "annotator": lambda study, job: [{"language": study.annotators[job.annotator].language}],
     "given phrases": lambda study, job: _if(study.segmentations[job.segmenter].given),
     "phrase model": lambda study, job: [{"phrase_model": study.phrase_based[job.system].model.folder_name}],
+    "source parses": lambda study, job: _annotations(study, job, study.datasets[job.dataset].source_parser),
     "true case": lambda study, job: _if(study.phrase_models[job.phrase_model].case == "truecase"),
     "tuned weights": lambda study, job: _if(study.phrase_based[job.system].tuning),
 }
@@ -130,17 +136,9 @@ def _given_phrases(study: Study, job: Wildcards) -> list[str]:
     return [str(folder / job.dataset / f"{job.split}.txt")] if folder else []
 
 
-def _annotations(study: Study, job: Wildcards, annotator: str | None) -> list[str]:
-    """The parses or tags of a split, one file for each job."""
-    if annotator is None:
-        return []
-    paths, jobs = Paths.of(study, job.dataset), study.datasets[job.dataset].annotation_jobs(job.split)
-    pattern = paths.parses if annotator in study.parsers else paths.tags
-    return [pattern.at(annotator=annotator, split=job.split, job=number) for number in range(jobs)]
-
-
 def _source_parses(study: Study, job: Wildcards) -> list[str]:
-    return _annotations(study, job, study.datasets[job.dataset].source_parser)
+    names = CHOICES["source parses"](study, job)
+    return [Paths.of(study, job.dataset).parses.at(split=job.split, **one) for one in names]
 
 
 def _parses_for_phrases(study: Study, job: Wildcards) -> list[str]:
@@ -149,7 +147,8 @@ def _parses_for_phrases(study: Study, job: Wildcards) -> list[str]:
 
 def _target_tags(study: Study, job: Wildcards) -> list[str]:
     chunks = study.datasets[job.dataset].target_chunks
-    return _annotations(study, job, chunks.chunker if chunks else None)
+    names = _annotations(study, job, chunks.chunker if chunks else None)
+    return [Paths.of(study, job.dataset).tags.at(split=job.split, **one) for one in names]
 
 
 def _gold_chunks(study: Study, job: Wildcards) -> list[str]:

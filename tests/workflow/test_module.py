@@ -89,5 +89,5 @@ def test_a_snakemake_without_what_the_workflow_imports_says_so_in_one_sentence(
     (workplace.folder / "phrasemt" / "runs" / "start.py").write_text("import unheard\n")
     done = workplace.run(workplace.python, "-m", "snakemake", "--cores", "1", "--dry-run")
     assert done.returncode == 1
-    assert "lacks a package: No module named 'unheard'. Next: " in done.stderr
+    assert "does not have a package: No module named 'unheard'. Next: " in done.stderr
     assert "Traceback" not in done.stderr
