@@ -40,26 +40,28 @@ class Changes:
     @property
     def line(self) -> str | None:
         """The line above what a command shows; None without changes."""
-        if not self.jobs:
-            return None
-        return f"{self._number} since these results were made; `phrasemt plan STUDY` says what runs again"
-
-    @property
-    def _number(self) -> str:
-        return "1 setting has changed" if len(self.settings) == 1 else f"{len(self.settings)} settings have changed"
+        what = _counted(len(self.settings), "setting has", "settings have")
+        line = f"{what} changed since these results were made; `phrasemt plan STUDY` says what runs again"
+        return line if self.jobs else None
 
     def refuse(self) -> None:
         """Raise MismatchError if the results were made with other settings."""
         if not self.jobs:
             return
-        named = [f"{what} ({where})" for what, where in self.settings.items()][:_MOST_NAMED]
-        more = [f"and {len(self.settings) - _MOST_NAMED} more"] if len(self.settings) > _MOST_NAMED else []
+        named = [f"{what} ({where})" for what, where in self.settings.items()]
+        if len(named) > _MOST_NAMED:
+            named[_MOST_NAMED:] = [f"and {len(named) - _MOST_NAMED} more"]
+        what = _counted(len(self.settings), "setting has", "settings have")
         raise MismatchError(
-            f"{self._number} since the results were made, and {self.jobs} jobs would run again",
+            f"{what} changed since the results were made, and {_counted(self.jobs, 'job', 'jobs')} would run again",
             where=f"study {self.study}",
-            found="; ".join([*named, *more]),
+            found="; ".join(named),
             next_step="run the study (`phrasemt plan STUDY` says what runs), or take the change back",
         )
+
+
+def _counted(number: int, one: str, several: str) -> str:
+    return f"{number} {one if number == 1 else several}"
 
 
 def changes_since(study: Study) -> Changes:
