@@ -98,17 +98,17 @@ def run(options: argparse.Namespace) -> None:
         return
     ratings = {one.system: one for one in score_sheets(options.ratings)[0]} if options.ratings else {}
     if options.claims:
-        for paper in papers:
-            sys.stdout.write("".join(f"{line}\n" for line in _claims(paper, options.study or [], ratings)))
+        for number, paper in enumerate(papers):
+            sys.stdout.write("\n" if number else "")
+            sys.stdout.writelines(f"{line}\n" for line in _claims(paper, options.study or [], ratings))
         return
     known: dict[PrintedAt, list[Known]] = defaultdict(list)
     for place, one in (found for study in options.study or () for found in known_figures(study, ratings)):
         known[place].append(one)
     for number, paper in enumerate(papers):
         if options.format == "list":
-            sys.stdout.write(
-                ("\n" if number else "") + "\n".join(_describe(paper, known if options.study else None)) + "\n"
-            )
+            sys.stdout.write("\n" if number else "")
+            sys.stdout.writelines(f"{line}\n" for line in _describe(paper, known if options.study else None))
         else:
             _write_tables(paper, known, options.format)
 

@@ -95,9 +95,14 @@ class ClaimTest(Settings):
         needed = {"table": "measure", "lengths": "words", "entropy": "places"}.get(self.analysis)
         if needed and not getattr(self, needed):
             raise ValueError(f"the analysis {self.analysis!r} needs {needed}")
-        if self.than is None and self.analysis in ("parameters", "training time"):
+        if self.than is None and self.is_ratio:
             raise ValueError(f"the analysis {self.analysis!r} is a ratio and needs `than`")
         return self
+
+    @property
+    def is_ratio(self) -> bool:
+        """Whether the figure is the ratio of the costs of two systems."""
+        return self.analysis in ("parameters", "training time")
 
 
 class Claim(Settings):

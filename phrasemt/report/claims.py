@@ -137,9 +137,8 @@ def claim_rows(claims: Iterable[StudiedClaim], evidence: Measured) -> Iterator[C
     for claim in claims:
         for one in claim.measured:
             found = [(ours.on, ours.text, ours.direction(one.expected)) for ours in our_figures(one, evidence)]
-            needed = ANALYSES[one.analysis].needs
-            if missing := missing_rows(one):
-                needed = f"no system stands for {' and '.join(missing)}"
+            missing = " and ".join(missing_rows(one))
+            needed = f"no system stands for {missing}" if missing else ANALYSES[one.analysis][1]
             for row in found or [("", "", f"not measured: {needed}")]:
                 yield ClaimRow(claim, _described(one, titles), *row)
 
@@ -152,7 +151,7 @@ def beside_figures(figures: Iterable[AnalysedFigure], evidence: Measured) -> Ite
 
 def our_figures(one: StudiedTest, evidence: Measured) -> list[OurFigure]:
     """Measure; empty if the study has not all systems, or not what the analysis is made from."""
-    return [] if missing_rows(one) else list(ANALYSES[one.analysis].find(evidence, one))
+    return [] if missing_rows(one) else list(ANALYSES[one.analysis][0](evidence, one))
 
 
 def missing_rows(one: StudiedTest) -> list[str]:
@@ -172,7 +171,7 @@ def _described(one: StudiedTest, titles: Mapping[str, str]) -> str:
     ]
     systems = titles.get(one.system or "", one.row)
     if one.than is not None:
-        sign = "over" if ANALYSES[one.analysis].is_ratio else "minus"
+        sign = "over" if one.is_ratio else "minus"
         systems += f" {sign} {titles.get(one.than_system or '', one.than)}"
     return f"{', '.join(filter(None, options))}: {systems}; expected {one.expected.text}"
 
@@ -221,7 +220,7 @@ def _parameters(evidence: Measured, one: StudiedTest) -> Figures:
 def _training_time(evidence: Measured, one: StudiedTest) -> Figures:
     """The ratio of the two ratios to their baseline, which must be the same."""
     if len({evidence.table.baselines.get(name or "", name) for name in (one.system, one.than_system)}) == 1:
-        times = {(cost.dataset, cost.system): cost.ratios["training"] for cost in evidence.costs}
+        times = {(cost.dataset, cost.system): ratios["training"] for _, cost, ratios, _ in evidence.costs}
         for dataset, ratio in _ratios(evidence, one, times):
             low, high = (ratio * (1 + sign * _TIMES_VARY) for sign in (-1, 1))
             yield OurFigure(dataset, ratio, low, high, _trainings(evidence, one))
@@ -365,26 +364,19 @@ def _level_weights(file: AttentionAnalysis, one: StudiedTest) -> float | None:
     return float(np.abs(weights_JL - weights_JL.mean(1, keepdims=True)).sum(0).mean() / 2)
 
 
-class Method(NamedTuple):
-    """How an analysis measures. find: our figures, if the study has the systems. needs: what they are made from."""
-
-    find: Callable[[Measured, StudiedTest], Figures]
-    needs: str
-    is_ratio: bool = False
-
-
 _TIMES = "times of trainings on one device; `phrasemt papers --claims` reads them where they ran"
 _SHEETS = "sheets that raters have filled in (`phrasemt ratings`), with --ratings FOLDER"
-ANALYSES: Mapping[AnalysisName, Method] = {
-    "table": Method(_of_table, "the results table has no such score"),
-    "parameters": Method(_parameters, "records of both trainings", is_ratio=True),
-    "training time": Method(_training_time, _TIMES, is_ratio=True),
-    "contrasts": Method(_contrasts, "contrast_sets with such pairs, or a generator"),
-    "lengths": Method(_lengths, "translated sentences of such lengths"),
-    "length growth": Method(_length_growth, "sentences of different lengths"),
-    "phrase mass": Method(_of_attention(_phrase_mass), "attention to n-grams"),
-    "entropy": Method(_of_attention(_entropy), "attentions of these places"),
-    "level weights": Method(_of_attention(_level_weights), "ta: on"),
-    "overfitting": Method(_overfitting, "evaluations of both trainings"),
-    "over-translation": Method(_over_translation, _SHEETS),
+# Of each analysis, the function that finds our figures if the study has the systems, and what they are made from.
+ANALYSES: Mapping[AnalysisName, tuple[Callable[[Measured, StudiedTest], Figures], str]] = {
+    "table": (_of_table, "the results table has no such score"),
+    "parameters": (_parameters, "records of both trainings"),
+    "training time": (_training_time, _TIMES),
+    "contrasts": (_contrasts, "contrast_sets with such pairs, or a generator"),
+    "lengths": (_lengths, "translated sentences of such lengths"),
+    "length growth": (_length_growth, "sentences of different lengths"),
+    "phrase mass": (_of_attention(_phrase_mass), "attention to n-grams"),
+    "entropy": (_of_attention(_entropy), "attentions of these places"),
+    "level weights": (_of_attention(_level_weights), "ta: on"),
+    "overfitting": (_overfitting, "evaluations of both trainings"),
+    "over-translation": (_over_translation, _SHEETS),
 }

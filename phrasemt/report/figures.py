@@ -17,6 +17,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -58,17 +59,6 @@ _ROUND = (1, 2, 5, 10)  # steps between ticks
 # A line with more points is drawn as means over windows of equal size.
 _MAX_POINTS = 120
 _LEGEND_WIDTH = 52  # characters of a line of the legend
-# The colours of files of their own: those of page.css for light pages.
-_COLOURS = {
-    "--text": "#1b1d20",
-    "--grid": "#d9dce0",
-    "--series-1": "#0072b2",
-    "--series-2": "#b0348a",
-    "--series-3": "#7d6200",
-    "--series-4": "#6547bd",
-    "--series-5": "#007d88",
-    "--series-6": "#555555",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,9 +138,10 @@ def draw_categories(
 
 def svg_file(drawing: Drawing) -> str:
     """Return a drawing as a file of its own, in colours for a white page. It needs no style sheet."""
-    svg = drawing.svg.replace("currentColor", _COLOURS["--text"])
-    for name, colour in _COLOURS.items():
-        svg = svg.replace(f"var({name})", colour)
+    style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+    light = dict(re.findall(r"(--[\w-]+): (#\w+);", style[: style.index("@media")]))
+    svg = drawing.svg.replace("currentColor", light["--text"])
+    svg = re.sub(r"var\((--[\w-]+)\)", lambda name: light[name[1]], svg)
     return svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" ', 1) + "\n"
 
 

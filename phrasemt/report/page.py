@@ -55,7 +55,7 @@ class Analysis:
 
 
 def fill(template: str, **values: Any) -> Markup:
-    """Fill in a template of this folder, such as `sections/data.html`. Its name begins with that of its module."""
+    """Fill in a template of this folder, such as `sections/results.html`. Its name begins with that of its module."""
     return Markup(_environment().get_template(template).render(**values))
 
 

@@ -20,13 +20,24 @@ from phrasemt.artefacts.translations import AttentionAnalysis, AttentionWeights,
 from phrasemt.files.lines import write_text
 from phrasemt.report.claims import Measured, claims_section
 from phrasemt.report.page import fill, write_page
-from phrasemt.report.sections.analyses import analyses_section, contrast_analyses, gain_analyses, length_analyses
-from phrasemt.report.sections.attention import attention_analyses
-from phrasemt.report.sections.data import data_section, syntax_section
+from phrasemt.report.sections.analyses import (
+    analyses_section,
+    attention_analyses,
+    contrast_analyses,
+    gain_analyses,
+    length_analyses,
+)
 from phrasemt.report.sections.results import findings_section, origins_section, results_section, scorecard_section
 from phrasemt.report.sections.sentences import of_side, read_test_sets, sentences_section
 from phrasemt.report.sections.this_run import run_section
-from phrasemt.report.sections.trainings import check_trainings, curves_section, read_training, systems_section
+from phrasemt.report.sections.trainings import (
+    check_trainings,
+    curves_section,
+    data_section,
+    read_training,
+    syntax_section,
+    systems_section,
+)
 from phrasemt.scoring.gains import PairedTest, decided_pairs, read_gains
 from phrasemt.stages.report import WriteReport
 

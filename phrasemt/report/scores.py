@@ -28,7 +28,6 @@ from phrasemt.artefacts.scores import (
 from phrasemt.artefacts.sidecar import DigestedFile
 from phrasemt.artefacts.table import DIFFERENCE, HEADINGS, Block, Cell, Column, Row, Scorecard, ScorecardEntry, Verdict
 from phrasemt.errors import MismatchError, check_equal
-from phrasemt.fields import Settings
 from phrasemt.report.blocks import Key, Place, Runs, by_file, mean_cell, note_on_seeds, read_parts, read_runs
 from phrasemt.scoring.external import metric_key
 from phrasemt.scoring.scores import check_comparable
@@ -289,11 +288,7 @@ _NOTE = (
 )
 
 
-class _Ours(Settings):
-    """Our figure on the test sets of a figure, and its difference to the baseline."""
-
-    score: Cell | None = None
-    difference: Cell | None = None
+Cells = Mapping[tuple[str, str, str | None, str, str], Cell]  # by kind, data set, test set, system and column
 
 
 def make_scorecard(
@@ -302,29 +297,16 @@ def make_scorecard(
     """Make the scorecard; None for a study without a system that stands for a row of a paper."""
     if not figures:
         return None
-    cells: dict[tuple[str, str, str | None, str, str], Cell] = {
+    cells: Cells = {
         (block.kind, block.dataset, block.test_set, row.system, column): cell
         for block in blocks
         for row in block.rows
         for column, cell in row.cells.items()
     }
     footnotes = list(dict.fromkeys(note for figure in figures for note in figure.notes))
-    entries = [_entry(figure, _ours(figure, cells), titles[figure.system]) for figure in figures]
+    entries = [_entry(figure, cells, titles[figure.system]) for figure in figures]
     tolerances = {f"{figure.paper}: {figure.tolerance:g} for {figure.convention.split(';')[0]}" for figure in figures}
     return Scorecard(entries=entries, footnotes=footnotes, note=_NOTE.format(tolerances="; ".join(sorted(tolerances))))
-
-
-def _ours(figure: ComparedFigure, cells: dict[tuple[str, str, str | None, str, str], Cell]) -> _Ours:
-    def found(column: str) -> Cell | None:
-        places = [(figure.kind, figure.dataset, test_set, figure.system, column) for test_set in figure.test_sets]
-        if not places or not all(place in cells for place in places):
-            return None
-        return cells[places[0]] if len(places) == 1 else _mean([cells[place] for place in places], figure.decimals)
-
-    # The baseline of a paper may be compared with that of the study, of which its paper says nothing.
-    is_baseline = figure.printed_baseline == figure.row
-    difference = None if is_baseline else found(f"{figure.column}_difference")
-    return _Ours(score=found(figure.column), difference=difference)
 
 
 def _mean(of_test_sets: Sequence[Cell], decimals: int) -> Cell:
@@ -347,24 +329,35 @@ def _mean(of_test_sets: Sequence[Cell], decimals: int) -> Cell:
     return mean.model_copy(update={"low": mean.value - below, "high": mean.value + above})
 
 
-def _entry(figure: ComparedFigure, ours: _Ours, title: str) -> ScorecardEntry:
-    score = ours.difference if figure.is_difference else ours.score
-    if score is None:
-        verdict: Verdict = "not run"
+def _entry(figure: ComparedFigure, cells: Cells, title: str) -> ScorecardEntry:
+    # The baseline of a paper may be compared with that of the study, of which its paper says nothing.
+    is_baseline = figure.printed_baseline == figure.row
+    difference = None if is_baseline else _on_test_sets(figure, f"{figure.column}_difference", cells)
+    ours = difference if figure.is_difference else _on_test_sets(figure, figure.column, cells)
+    verdict: Verdict = "other data"
+    finding = "" if figure.same_data else _finding(figure, difference)
+    if ours is None:
+        verdict = "not run"
         finding = "no such test set in the study" if not figure.test_sets else "the table has no such score"
     elif figure.same_data:
-        verdict, finding = _verdict(figure, score), ""
-    else:
-        verdict, finding = "other data", _finding(figure, ours.difference)
+        verdict = _verdict(figure, ours)
     return ScorecardEntry(
         **figure.model_dump(),
         title=title,
-        ours=score,
-        difference=ours.difference,
-        gap=score.value - figure.printed if score is not None and figure.same_data else None,
+        ours=ours,
+        difference=difference,
+        gap=ours.value - figure.printed if ours is not None and figure.same_data else None,
         verdict=verdict,
         finding=finding,
     )
+
+
+def _on_test_sets(figure: ComparedFigure, column: str, cells: Cells) -> Cell | None:
+    """Our figure of a column on the test sets of a printed one, their mean; None if one is not known."""
+    places = [(figure.kind, figure.dataset, test_set, figure.system, column) for test_set in figure.test_sets]
+    if not places or not all(place in cells for place in places):
+        return None
+    return cells[places[0]] if len(places) == 1 else _mean([cells[place] for place in places], figure.decimals)
 
 
 def _verdict(figure: ComparedFigure, ours: Cell) -> Verdict:
@@ -377,29 +370,23 @@ def _verdict(figure: ComparedFigure, ours: Cell) -> Verdict:
 
 
 def _finding(figure: ComparedFigure, difference: Cell | None) -> str:
+    printed = figure.printed_difference
     if figure.printed_baseline is None:
         return "the baseline stands for no row of this table"
     if difference is None:
-        return "baseline" if figure.printed_difference is None else "no difference to the baseline is tested"
-    if figure.printed_difference is None:
+        return "baseline" if printed is None else "no difference to the baseline is tested"
+    if printed is None:
         return "the paper prints no difference to this baseline"
-    return f"{_direction(figure.printed_difference, difference.value)}, {_outcome(difference)}"
-
-
-def _outcome(difference: Cell) -> str:
+    direction = "no direction"
+    if printed and difference.value:
+        direction = f"{'same' if (printed > 0) == (difference.value > 0) else 'opposite'} direction"
     if difference.p_value is None:
-        return "not tested"
+        return f"{direction}, not tested"
     if difference.mark:
-        return "significant"
-    if difference.power is None or not difference.power.deviation:
-        return "not significant"
-    return f"not significant ({difference.power.detectable:.2f} would show)"
-
-
-def _direction(printed: float, ours: float) -> str:
-    if 0 in (printed, ours):
-        return "no direction"
-    return "same direction" if (printed > 0) == (ours > 0) else "opposite direction"
+        return f"{direction}, significant"
+    power = difference.power
+    shown = f" ({power.detectable:.2f} would show)" if power is not None and power.deviation else ""
+    return f"{direction}, not significant{shown}"
 
 
 def scorecard_rows(scorecard: Scorecard) -> Iterator[tuple[str, ...]]:

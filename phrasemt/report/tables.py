@@ -22,7 +22,7 @@ from pathlib import Path
 from phrasemt.artefacts import by_kind
 from phrasemt.artefacts.corpus import ComparedSplits
 from phrasemt.artefacts.scores import Comparison, MetricScores, SystemScores
-from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Scorecard, Table
+from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Table
 from phrasemt.artefacts.training import AverageScores
 from phrasemt.artefacts.translations import ChunkAccuracies, ContrastAccuracy, PerplexityScores
 from phrasemt.corpus.compare_splits import describe
@@ -179,32 +179,32 @@ def to_latex(table: Table) -> Iterator[str]:
     yield r"% needs \usepackage{booktabs}"
     yield from (f"% {signature}" for signature in table.signatures)
     yield f"% {table.command}"
-    if table.scorecard is not None:
-        yield from _latex_scorecard(table, table.scorecard)
+    if (card := table.scorecard) is not None:
+        notes = [f"[{number}] {footnote}" for number, footnote in enumerate(card.footnotes, start=1)]
+        caption, rows = " ".join([f"{table.title}: scorecard.", card.note, *notes]), list(scorecard_rows(card))
+        yield from ("", *latex_tabular(caption, f"{table.study}-scorecard", rows, columns="llrrrlll", wide=True))
     for block in table.blocks:
         caption = " ".join([f"{table.title}: {block.heading}.", *block.notes])
         heading = ["System", *(column.heading for column in block.columns)]
-        rows = [[row.title, *map(row.printed, block.columns)] for row in block.rows]
-        yield from ("", *latex_tabular(caption, f"{table.study}-{block.name}", [heading, *rows]))
+        of_block = [[row.title, *map(row.printed, block.columns)] for row in block.rows]
+        yield from ("", *latex_tabular(caption, f"{table.study}-{block.name}", [heading, *of_block]))
 
 
-def latex_tabular(caption: str, label: str, rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a `table` with booktabs rules. rows: headings first; all columns but the first are numbers."""
+def latex_tabular(
+    caption: str, label: str, rows: Sequence[Sequence[str]], *, columns: str = "", wide: bool = False
+) -> Iterator[str]:
+    """Yield the lines of a `table` with booktabs rules.
+
+    rows: headings first. columns: their alignment; by default all but the first are numbers. wide: over both columns of
+    the page, in small letters.
+    """
+    environment = "table*" if wide else "table"
     label = re.sub(r"[^a-zA-Z0-9]+", "-", label)
-    yield from (r"\begin{table}", r"\centering", rf"\caption{{{_latex(caption)}}}", rf"\label{{tab:{label}}}")
-    yield rf"\begin{{tabular}}{{l{'r' * (len(rows[0]) - 1)}}}"
+    yield from (rf"\begin{{{environment}}}", r"\centering", *([r"\small"] if wide else []))
+    yield from (rf"\caption{{{_latex(caption)}}}", rf"\label{{tab:{label}}}")
+    yield rf"\begin{{tabular}}{{{columns or 'l' + 'r' * (len(rows[0]) - 1)}}}"
     yield from (r"\toprule", _latex_row(*rows[0]), r"\midrule", *(_latex_row(*row) for row in rows[1:]))
-    yield from (r"\bottomrule", r"\end{tabular}", r"\end{table}")
-
-
-def _latex_scorecard(table: Table, scorecard: Scorecard) -> Iterator[str]:
-    notes = [f"[{number}] {footnote}" for number, footnote in enumerate(scorecard.footnotes, start=1)]
-    caption = _latex(" ".join([f"{table.title}: scorecard.", scorecard.note, *notes]))
-    heading, *rows = scorecard_rows(scorecard)
-    yield from ("", r"\begin{table*}", r"\centering", r"\small", rf"\caption{{{caption}}}")
-    yield from (rf"\label{{tab:{table.study}-scorecard}}", r"\begin{tabular}{llrrrlll}", r"\toprule")
-    yield from (_latex_row(*heading), r"\midrule", *(_latex_row(*row) for row in rows))
-    yield from (r"\bottomrule", r"\end{tabular}", r"\end{table*}")
+    yield from (r"\bottomrule", r"\end{tabular}", rf"\end{{{environment}}}")
 
 
 def _latex_row(*texts: str) -> str:

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import made_table
 import pytest
 import yaml
+from made_table import cell
 
 from phrasemt.artefacts.corpus import DroppedPairs
-from phrasemt.artefacts.table import Block, Cell, Row, Table
 from phrasemt.cli import main
 from phrasemt.report.scores import make_scorecard
 from phrasemt.scoring.ratings import RatedText, write_sheets
@@ -41,29 +42,14 @@ def _table_of(target: str, scores: Mapping[str, float], *, same_data: bool = Tru
     Path(f"en-{target}.yaml").write_text(yaml.safe_dump(values))
     study = Study.model_validate(values)
 
-    def cell(value: float, mark: str = "") -> Cell:
-        return Cell(value=value, text=f"{value:.2f}", mark=mark, signature="", sources=[], by_seed={1: value})
-
     cells = {name: {"bleu_tok": cell(score)} for name, score in scores.items()}
     if "pr" in scores:
-        cells["pr"]["bleu_tok_difference"] = cell(scores["pr"] - scores["base"], "‡")
-    of_systems = [Row(system=name, title=name, cells=of_row) for name, of_row in cells.items()]
-    block = Block(kind="scores", dataset="wmt", test_set="news", size=3003, columns=[], rows=of_systems, notes=[])
+        cells["pr"]["bleu_tok_difference"] = cell(scores["pr"] - scores["base"], mark="‡")
+    titles, scored = {name: name for name in scores}, made_table.block(cells)
+    card = make_scorecard(list(compared_figures(study)), [scored], titles)
     path = Path(f"results/en-{target}/table.json")
     path.parent.mkdir(parents=True)
-    Table(
-        study=study.study,
-        title="",
-        baseline="base",
-        baselines=study.baselines,
-        systems=[(name, name) for name in scores],
-        trained={name: [1] for name in scores},
-        seeds=[1],
-        scorecard=make_scorecard(list(compared_figures(study)), [block], {name: name for name in scores}),
-        blocks=[block],
-        signatures=[],
-        command="",
-    ).write(path)
+    made_table.table(titles, study.baselines, scored, scorecard=card, study=study.study).write(path)
 
 
 @pytest.fixture(autouse=True)

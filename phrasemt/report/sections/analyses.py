@@ -1,18 +1,26 @@
 """The section "Analyses": what was measured beyond scores, each part from the artefact of one stage.
 
-Here: BLEU and gains over the baseline by length of the source, and gains by distance of words that must agree (Xu et
-al. 2020, Figures 3 and 4).
+BLEU and gains over the baseline by length of the source, gains by distance of words that must agree (Xu et al. 2020,
+Figures 3 and 4), and what models attend to: n-grams by layer and maps of one sentence (phrasal attention, Figures 2
+and 3), chunks and their alignments (Zhou et al. 2017, Figure 2), and the perplexity without phrases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
+
+import numpy as np
 
 from phrasemt.artefacts.scores import GainByLength, LengthGroup, LengthScores, LengthsOnTestSet, MetricComparison
 from phrasemt.artefacts.table import Table
-from phrasemt.report.figures import Drawing, Series, draw_categories
+from phrasemt.artefacts.translations import AttentionAnalysis, AttentionWeights
+from phrasemt.files.attention import AttentionPlace, ForcedSentence, read_forced
+from phrasemt.files.lines import sentence_name
+from phrasemt.report.figures import Drawing, Panel, Series, draw_categories, draw_heat_map
 from phrasemt.report.page import Analysis, Section, TextTable, fill
 from phrasemt.scoring.gains import ALL, BLEU, DISTANCES, MORE_THAN_10, NATS, DecidedPairs, Gains, groups_up_to, quarters
 from phrasemt.scoring.significance import decimals_of, mark_of, p_text
@@ -57,15 +65,8 @@ def _drawing(dataset: str, test_set: str, systems: Mapping[str, LengthsOnTestSet
     series = []
     for title, lengths in systems.items():
         estimates = [bleu for number in shown if (bleu := lengths.groups[number].bleu) is not None]
-        series.append(
-            Series(
-                group=title,
-                x=range(len(shown)),
-                y=[bleu.value for bleu in estimates],
-                low=[bleu.low for bleu in estimates],
-                high=[bleu.high for bleu in estimates],
-            )
-        )
+        y, low, high = ([getattr(bleu, end) for bleu in estimates] for end in ("value", "low", "high"))
+        series.append(Series(group=title, x=range(len(shown)), y=y, low=low, high=high))
     return draw_categories(
         f"lengths-{dataset}-{test_set}",
         [groups[number].name for number in shown],
@@ -121,15 +122,13 @@ class Pair:
 
 def gain_analyses(settings: WriteReport, table: Table, scored: Sequence[Gains]) -> Iterator[Analysis]:
     """Yield the part; none without systems to compare."""
-    tables = length_tables(scored, _pairs(table), settings.lengths)
-    if tables:
+    if tables := length_tables(scored, _pairs(table), settings.lengths):
         yield Analysis(heading="Gains by length of the source", text=_TEXT, tables=tables)
 
 
 def contrast_analyses(table: Table, decided: Iterable[DecidedPairs]) -> Iterator[Analysis]:
     """Yield the part about contrastive pairs; none without systems to compare."""
-    tables = distance_tables(decided, _pairs(table))
-    if tables:
+    if tables := distance_tables(decided, _pairs(table)):
         yield Analysis(heading="Gains on contrastive pairs by distance", text=_TEXT_ON_PAIRS, tables=tables)
 
 
@@ -183,17 +182,16 @@ def _table_of_gains(caption: str, gains: Mapping[str, GainByLength], *, decimals
     """The table of the gains of systems, by title."""
     first = next(iter(gains.values()))
     groups = [f"{one.name} ({one.sentences:,})" for one in (*first.groups, *first.joint)]
-    rows = [[title, *_cells(gain, decimals)] for title, gain in gains.items()]
+    rows = []
+    for title, gain in gains.items():
+        of_groups = [group.comparison for group in (*gain.groups, *gain.joint)]
+        rows.append([title, *(_gain(found, decimals) for found in (*of_groups, gain.slope))])
     return TextTable(caption=caption, headings=["System", *groups, "Slope"], rows=rows)
 
 
-def _cells(gain: GainByLength, decimals: int) -> Iterator[str]:
-    for group in (*gain.groups, *gain.joint):
-        yield _gain(group.comparison, decimals)
-    yield "–" if gain.slope is None else _gain(gain.slope, decimals)
-
-
-def _gain(found: MetricComparison, decimals: int) -> str:
+def _gain(found: MetricComparison | None, decimals: int) -> str:
+    if found is None:
+        return "–"
     shown, p_value, power = found.shown, found.p_values.over_seeds, found.over_seeds
     decimals = decimals_of(shown.value, p_value, decimals)
     text = f"{shown.value:+.{decimals}f} [{shown.low:+.{decimals}f}, {shown.high:+.{decimals}f}]"
@@ -203,3 +201,202 @@ def _gain(found: MetricComparison, decimals: int) -> str:
         needed = "" if power.seeds_needed is None else f", or with {power.seeds_needed:,} trainings"
         text += f" ({power.detectable:.{decimals}f} would show{needed})"
     return text
+
+
+PLACE_NAMES: dict[AttentionPlace, str] = {
+    "enc_self": "encoder, itself",
+    "enc_phrases": "encoder, phrases",
+    "dec_self": "decoder, itself",
+    "dec_phrases": "decoder, phrases",
+    "cross": "decoder, source",
+}
+# Headings of the perplexities of a model without some of its attentions, by the name of the measurement.
+WITHOUT = {
+    "perplexity_without_phrases": "Without phrases",
+    "perplexity_without_encoder_phrases": "Without phrases in the encoder",
+    "perplexity_without_decoder_phrases": "Without phrases in the decoder",
+    "perplexity_without_source_attention": "Without source tokens in the decoder",
+}
+_READABLE = 25  # subwords of a sentence whose map can be read
+Label = Callable[[AttentionAnalysis], str]  # the name of a training
+
+
+def attention_analyses(
+    analyses: Sequence[Path], attention: Sequence[Path], titles: Mapping[str, str]
+) -> Iterator[Analysis]:
+    """Yield the parts. analyses, attention: files of `analyse_attention`. titles: of systems, in their order."""
+    order = list(titles)
+    files = sorted(map(AttentionAnalysis.read, analyses), key=lambda file: order.index(file.system))
+    several = len({file.seed for file in files}) > 1
+
+    def label(file: AttentionAnalysis) -> str:
+        return f"{titles[file.system]}, seed {file.seed}" if several else titles[file.system]
+
+    if files:
+        yield _perplexities(files, label)
+    if with_phrases := [file for file in files if any(len(one.mass) > 1 for one in file.attentions)]:
+        yield _masses(with_phrases, label)
+    if with_attention := [file for file in files if file.attentions]:
+        yield _entropies(with_attention, label)
+    if mixtures := list(_mixtures(files, label)):
+        text = (
+            "The weights with which each decoder layer mixes the levels of the encoder (Xu et al. 2020, Eq. 6). Level "
+            "0 is the embedding, the others are the outputs of the encoder layers. The strength of a cell is the "
+            "square root of its weight."
+        )
+        yield Analysis(heading="Levels of the encoder by decoder layer", text=text, drawings=mixtures)
+    if maps := list(_maps(attention, titles)):
+        text = (
+            "The decoder's attention to the source while it predicts the reference, mean over the heads. Each row is a "
+            "token of the target; the strength of a cell is the square root of its weight. Of attention to n-grams, "
+            "the right half shows n-grams of two or more tokens at their last token. Of chunk-based decoders, lines "
+            "separate the chunks of the reference, and each chunk attends once. All heads, layers and places stand in "
+            "the files of analyse_attention."
+        )
+        yield Analysis(heading="Attention on one sentence", text=text, drawings=maps)
+
+
+def _by_test_set(files: Iterable[AttentionAnalysis]) -> dict[str, list[AttentionAnalysis]]:
+    found: dict[str, list[AttentionAnalysis]] = {}
+    for file in files:
+        found.setdefault(f"{file.dataset}, {file.test_set}", []).append(file)
+    return found
+
+
+def _perplexities(files: Sequence[AttentionAnalysis], label: Label) -> Analysis:
+    """Perplexities; beside them those without phrases, if a model measures them."""
+    columns = {key: name for key, name in WITHOUT.items() if any(key in file.diagnostics for file in files)}
+    headings = ["System", "Perplexity", *columns.values()]
+    tables = []
+    for caption, of_test_set in _by_test_set(files).items():
+        rows = [
+            [label(file), f"{file.perplexity:.3f}", *(_without(file, file.diagnostics.get(key)) for key in columns)]
+            for file in of_test_set
+        ]
+        tables.append(TextTable(caption=caption, headings=headings, rows=rows))
+    text = "Perplexity per token of the references by forced decoding."
+    if not columns:
+        return Analysis(heading="Perplexity of the references", text=text, tables=tables)
+    text += (
+        " Without phrases: what every position attends to among the phrases is replaced by its mean over all positions "
+        "of the test set, in all layers, or in the encoder or the decoder only; without source tokens: likewise what "
+        "the decoder attends to among the tokens of the source. A model whose perplexity hardly rises makes no use of "
+        "them."
+    )
+    return Analysis(heading="Do the models use their phrases?", text=text, tables=tables)
+
+
+def _without(file: AttentionAnalysis, perplexity: float | None) -> str:
+    if perplexity is None:
+        return "–"
+    return f"{perplexity:.3f} ({100 * (perplexity / file.perplexity - 1):+.1f} %)"
+
+
+def _masses(files: Sequence[AttentionAnalysis], label: Label) -> Analysis:
+    drawings, tables = [], []
+    for file in files:
+        found = [one for one in file.attentions if len(one.mass) > 1]
+        layers = sorted({one.layer for one in found})
+        series, rows = [], []
+        for place in dict.fromkeys(one.place for one in found):
+            of_place = [one for one in found if one.place == place]
+            on_phrases = [[100 * sum(head[1:]) for head in one.heads] for one in of_place]
+            series.append(
+                Series(
+                    group=PLACE_NAMES[place],
+                    x=[layers.index(one.layer) for one in of_place],
+                    y=[one.phrase_mass for one in of_place],
+                    low=list(map(min, on_phrases)),
+                    high=list(map(max, on_phrases)),
+                )
+            )
+            for one in of_place:
+                rows.append([f"{PLACE_NAMES[place]}, layer {one.layer}", *(f"{100 * part:.1f}" for part in one.mass)])
+        mean = round(sum(one.phrase_mass for one in found) / len(found), 1)
+        name = f"{label(file)}, {file.dataset} {file.test_set}"
+        drawings.append(
+            draw_categories(
+                f"mass-{file.system}-{file.seed}-{file.dataset}-{file.test_set}",
+                list(map(str, layers)),
+                series,
+                title=f"{name}: {mean:.1f} % on n-grams",
+                x_label="layer",
+                y_label="attention on n-grams, %",
+            )
+        )
+        orders = max(len(one.mass) for one in found)
+        headings = [name, "tokens", *(f"{order}-grams" for order in range(2, orders + 1))]
+        tables.append(TextTable(caption="Share of attention by order, percent", headings=headings, rows=rows))
+    text = (
+        "Share of attention that n-grams of two or more tokens have, mean over the positions of the test set and the "
+        "heads; bars reach from the head with the smallest share to the one with the largest."
+    )
+    return Analysis(heading="Attention on n-grams by layer", text=text, drawings=drawings, tables=tables)
+
+
+def _entropies(files: Sequence[AttentionAnalysis], label: Label) -> Analysis:
+    tables = []
+    for caption, of_test_set in _by_test_set(files).items():
+        known = {one.place for file in of_test_set for one in file.attentions}
+        places = [place for place in PLACE_NAMES if place in known]
+        rows = [[label(file), *(_keys_attended(file, place) for place in places)] for file in of_test_set]
+        headings = ["System", *(PLACE_NAMES[place] for place in places)]
+        tables.append(TextTable(caption=caption, headings=headings, rows=rows))
+    text = (
+        "How many keys a position attends to: e to the mean entropy of its weights, of the keys that it may use (mean "
+        "over positions, heads and layers). A smaller number means a more decided attention."
+    )
+    return Analysis(heading="How decided attention is", text=text, tables=tables)
+
+
+def _keys_attended(file: AttentionAnalysis, place: AttentionPlace) -> str:
+    of_place = [one for one in file.attentions if one.place == place]
+    if not of_place:
+        return "–"
+    return f"{math.exp(fmean(one.entropy for one in of_place)):.1f} of {fmean(one.keys for one in of_place):.1f}"
+
+
+def _mixtures(files: Sequence[AttentionAnalysis], label: Label) -> Iterator[Drawing]:
+    """Draw the mixtures of each training once: those of all its test sets are the same weights."""
+    trainings = {(file.dataset, file.system, file.seed): file for file in files if file.mixtures}
+    for file in trainings.values():
+        panels = [
+            Panel(
+                title=name,
+                weights_QK=np.array(weights_LJ, np.float32).T,
+                columns=[f"level {level}" for level in range(len(weights_LJ))],
+            )
+            for name, weights_LJ in file.mixtures.items()
+        ]
+        rows = [f"layer {layer}" for layer, _ in enumerate(panels[0].weights_QK, start=1)]
+        yield draw_heat_map(title=f"{label(file)}, {file.dataset}", rows=rows, panels=panels)
+
+
+def _maps(paths: Sequence[Path], titles: Mapping[str, str]) -> Iterator[Drawing]:
+    """Draw the attention to the source of each system, with its first seed, on a sentence of each test set."""
+    first: dict[tuple[str, str, int], Path] = {}  # by data set, test set and place of the system
+    for path in paths:
+        names = AttentionWeights.pattern.names(path)
+        first.setdefault((names["dataset"], names["split"], list(titles).index(names["system"])), path)
+    for (dataset, test_set, place), path in sorted(first.items()):
+        if sentences := read_forced(path):
+            # The first pair that is not too long, or else the shortest one.
+            by_length = sorted(sentences, key=lambda one: len(one.source) + len(one.target))
+            short = (one for one in sentences if max(len(one.source), len(one.target)) <= _READABLE)
+            sentence = next(short, by_length[0])
+            where = f"{list(titles.values())[place]}, {dataset} {sentence_name(test_set, sentence.row)}"
+            yield from _maps_of(sentence, where)
+
+
+def _maps_of(sentence: ForcedSentence, where: str) -> Iterator[Drawing]:
+    starts = [place for place, start in enumerate(sentence.chunk_starts) if start and place]
+    rows = sentence.target
+    if sentence.chunk_labels:
+        chunks = zip(sentence.chunk_labels, sentence.chunk_starts, rows, strict=True)
+        rows = [f"{label} {token}" if start else token for label, start, token in chunks]
+    for one in (one for one in sentence.attentions if one.place == "cross"):
+        weights_TNS = one.weights_hTNS.mean(0)
+        panels = [Panel(title="tokens", weights_QK=weights_TNS[:, 0], columns=sentence.source)]
+        if weights_TNS.shape[1] > 1:
+            panels.append(Panel(title="n-grams", weights_QK=weights_TNS[:, 1:].sum(1), columns=sentence.source))
+        yield draw_heat_map(title=f"{where}, layer {one.layer}", rows=rows, panels=panels, groups=starts)

@@ -6,10 +6,9 @@ its files in "Origins", with their digests, and the stages and code that made th
 
 from __future__ import annotations
 
-import collections
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -23,7 +22,6 @@ from phrasemt.report.page import Section, fill
 from phrasemt.report.scores import scorecard_rows
 from phrasemt.scoring.significance import p_text
 
-LEVEL = 0.05
 _LEARNED = 1  # BLEU below it is that of a system that repeats frequent words
 
 
@@ -32,11 +30,10 @@ def findings_section(table: Table) -> Section | None:
     titles = dict(table.systems)
     blocks = [block for block in table.blocks if block.kind == "scores" and block.test_set]
     found = [(block, list(_findings(block, table.baselines, titles))) for block in blocks]
-    return (
-        Section(anchor="findings", heading="Findings", content=fill("sections/results.findings.html", found=found))
-        if found
-        else None
-    )
+    if not found:
+        return None
+    content = fill("sections/results.findings.html", found=found)
+    return Section(anchor="findings", heading="Findings", content=content)
 
 
 def _findings(block: Block, baselines: Mapping[str, str], titles: Mapping[str, str]) -> Iterator[str]:
@@ -52,14 +49,15 @@ def _findings(block: Block, baselines: Mapping[str, str], titles: Mapping[str, s
         return
     of_all = f"of {len(rows)} systems " if len(rows) > 1 else ""
     yield f"{best.title} has the best {score.heading} {of_all}({best.cells[score.key].text})."
-    tested = {row.system: cell for row in rows if (cell := _difference(block, row)) is not None}
+    of_score = block.columns[1:2] if len(block.columns) > 1 and block.columns[1].heading == DIFFERENCE else []
+    tested = {row.system: row.cells[one.key] for one in of_score for row in rows if one.key in row.cells}
     if best.system in tested:
         yield f"It differs from {titles[baselines[best.system]]} by {_described(tested[best.system])}."
     elif tested:
         yield "No system is ahead of it."
-    significant = [titles[system] for system, cell in tested.items() if _p(cell) < LEVEL]
+    significant = "; ".join(titles[system] for system, cell in tested.items() if cell.mark)
     if tested:
-        yield f"Significant at p < {LEVEL}, corrected for the number of systems: {_listed(significant)}."
+        yield f"Significant at p < 0.05, corrected for the number of systems: {significant or 'none'}."
     shown = [cell.power.detectable for cell in tested.values() if cell.power is not None and cell.power.deviation]
     if shown:
         few, most = f"{min(shown):.2f}", f"{max(shown):.2f}"
@@ -67,26 +65,10 @@ def _findings(block: Block, baselines: Mapping[str, str], titles: Mapping[str, s
         yield f"These trainings would show a difference of {size} in 80 of 100 repetitions."
 
 
-def _difference(block: Block, row: Row) -> Cell | None:
-    """The tested difference in the first score."""
-    for before, column in itertools.pairwise(block.columns):
-        if before is block.columns[0] and column.heading == DIFFERENCE:
-            return row.cells.get(column.key)
-    return None
-
-
 def _described(cell: Cell) -> str:
     interval = f", 95 % interval {cell.interval('+')}" if cell.interval() else ""
     p = p_text(cell.p_value)
     return f"{cell.text}{interval}, {p if cell.p_value is None else f'p {p}'}"
-
-
-def _p(cell: Cell) -> float:
-    return 1.0 if cell.p_value is None else cell.p_value
-
-
-def _listed(titles: list[str]) -> str:
-    return "; ".join(titles) or "none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,11 +109,6 @@ def anchor(block: Block, row: Row) -> str:
     return f"from-{block.name}-{row.system}"
 
 
-def files_behind(row: Row) -> Mapping[str, str]:
-    """Return the sha256 of each file that the numbers of a row were computed from, by path, in the cells' order."""
-    return {source.path: source.sha256 for cell in row.cells.values() for source in cell.sources}
-
-
 def differences(table: Table) -> Iterator[Difference]:
     """Yield all differences of the table."""
     for block in table.blocks:
@@ -152,21 +129,18 @@ def contrast_figures(table: Table) -> Iterator[Drawing]:
             yield draw_categories(
                 block.name,
                 [group.removeprefix(of_one) for group in groups],
-                [
-                    Series(
-                        group=row.title,
-                        x=range(len(groups)),
-                        y=[row.cells[group].value for group in groups],
-                        low=[row.cells[group].low or 0.0 for group in groups],
-                        high=[row.cells[group].high or 0.0 for group in groups],
-                    )
-                    for row in block.rows
-                ],
+                [_series(row, groups) for row in block.rows],
                 title=f"{place}: accuracy on contrastive pairs",
                 x_label="kind of mistake" if block.kind == "mistakes" else "distance in words",
                 y_label="accuracy, %",
                 ordered=block.kind == "contrasts",
             )
+
+
+def _series(row: Row, groups: Sequence[str]) -> Series:
+    cells = [row.cells[group] for group in groups]
+    low, high = ([getattr(cell, end) or 0.0 for cell in cells] for end in ("low", "high"))
+    return Series(group=row.title, x=range(len(groups)), y=[cell.value for cell in cells], low=low, high=high)
 
 
 # A symbol for each verdict, for readers who see no colours, and its colour.
@@ -203,7 +177,11 @@ def origins_section(table: Table, others: Sequence[Path]) -> Section:
     Raises DamagedFileError for a file that has changed since its stage wrote it, or since the table was made.
     """
     evidence = Evidence()
-    scores = {anchor(block, row): files_behind(row) for block in table.blocks for row in block.rows}
+    scores = {  # of each row, the digests of the files that its numbers were computed from
+        anchor(block, row): {source.path: source.sha256 for cell in row.cells.values() for source in cell.sources}
+        for block in table.blocks
+        for row in block.rows
+    }
     made_by: dict[str, Sidecar] = {}
     for path, digest in (file for files in scores.values() for file in files.items()):
         made_by[path] = evidence.check_output(path)
@@ -216,15 +194,12 @@ def origins_section(table: Table, others: Sequence[Path]) -> Section:
         anchor=anchor,
         scores=scores,
         others=[DigestedFile(path=str(path), sha256=evidence.digest(path)) for path in others],
-        versions=_versions(made_by.values()),
+        versions=[(*key, count) for key, count in Counter(map(_made_with, made_by.values())).items()],
     )
     return Section(anchor="origins", heading="Origins", content=content)
 
 
-def _versions(sidecars: Iterable[Sidecar]) -> list[tuple[str, str, str, int]]:
-    """Stage, digest of the code and versions of libraries, with the number of files that they made."""
-    counts = collections.Counter(
-        (one.stage, one.code, ", ".join(f"{name} {version}" for name, version in sorted(one.versions.items())))
-        for one in sidecars
-    )
-    return [(*key, count) for key, count in counts.items()]
+def _made_with(sidecar: Sidecar) -> tuple[str, str, str]:
+    """Stage, digest of its code, and versions of libraries."""
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(sidecar.versions.items()))
+    return sidecar.stage, sidecar.code, versions

@@ -36,7 +36,7 @@ from phrasemt.files.columns import ColumnFile
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import read_lines
 from phrasemt.report.page import Section, fill, text_of
-from phrasemt.report.sections.attention import PLACE_NAMES
+from phrasemt.report.sections.analyses import PLACE_NAMES
 from phrasemt.scoring.statistics import CORRECT, REFERENCE_LENGTH, SYSTEM_LENGTH, TOTALS
 from phrasemt.study.datasets import SIDES
 from phrasemt.study.tokenization import Side
@@ -48,16 +48,6 @@ from phrasemt.syntax.sentences import parser_tokens, sentence_key
 METRIC = "bleu_tok"
 
 TestSetName = tuple[str, str]  # data set and test set
-
-
-@dataclass(frozen=True, kw_only=True)
-class TestSet:
-    """A test set in the page. data: base64 of the compressed JSON."""
-
-    number: int
-    name: str
-    size: int
-    data: str
 
 
 @dataclass
@@ -84,7 +74,8 @@ def sentences_section(table: Table, contents: Mapping[TestSetName, TestSetConten
         text = json.dumps(_for_browser(content, titles, table.baseline), ensure_ascii=False, separators=(",", ":"))
         # Without a time, equal sentences give equal bytes.
         data = base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
-        sets.append(TestSet(number=number, name=f"{dataset}, {test_set}", size=len(content.source), data=data))
+        name = f"{dataset}, {test_set}"
+        sets.append({"number": number, "name": name, "size": len(content.source), "data": data})
     if not sets:
         return None
     page = fill("sections/sentences.html", sets=sets, seed=table.seeds[0], seeds=len(table.seeds))
@@ -118,10 +109,9 @@ def read_test_sets(files: Mapping[type[Artefact], Sequence[Path]]) -> dict[TestS
             for test_set, of_test_set in SystemScores.read(path).test_sets.items():
                 rows = of_test_set.statistics[METRIC]
                 contents[names["dataset"], test_set].scores[names["system"]] = list(map(sentence_bleu, rows))
-    for place, paths in _by_place(files[Parses]).items():
-        words = [parser_tokens(line) for line in contents[place].source]
-        found = Annotations.open(paths).find([sentence_key(one) for one in words])
-        contents[place].trees = [(one.text if one else None) or "" for one in found]
+    for place, paths in itertools.groupby(sorted(files[Parses], key=lambda path: (_place(path), path)), _place):
+        keys = [sentence_key(parser_tokens(line)) for line in contents[place].source]
+        contents[place].trees = [(one.text if one else None) or "" for one in Annotations.open(list(paths)).find(keys)]
     for path in files[PhraseColumns]:
         place = _place(path)
         ends = _of_text(PhraseColumns.open(path), "source", source_units[place])
@@ -224,11 +214,6 @@ def _place(path: Path) -> TestSetName:
     return names["dataset"], names["split"]
 
 
-def _by_place(paths: Sequence[Path]) -> dict[TestSetName, list[Path]]:
-    places = sorted((_place(path), path) for path in paths)
-    return {place: [path for _, path in group] for place, group in itertools.groupby(places, key=lambda one: one[0])}
-
-
 def _units(path: Path) -> Iterator[list[str]]:
     """Yield the positions that a model reads of each sentence: subwords or tokens, and the end of the sentence."""
     for line in read_lines(path):
@@ -243,14 +228,14 @@ def _pieces(units: Sequence[str], bounds: Sequence[int]) -> list[str]:
 
 
 def _check_sizes(name: str, content: TestSetContent) -> None:
-    columns: list[Sequence[Any]] = [
+    optional = [column for column in (content.trees, content.chunks) if column]
+    for column in (
         content.reference,
+        *optional,
         *content.outputs.values(),
         *content.scores.values(),
         *content.phrases.values(),
-    ]
-    columns += [column for column in (content.trees, content.chunks) if column]
-    for column in columns:
+    ):
         what = "files of one test set have different numbers of sentences"
         next_step = "run the study again, which makes the older file again"
         check_equal(len(content.source), len(column), what, where=name, next_step=next_step)

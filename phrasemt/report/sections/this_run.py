@@ -16,11 +16,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple, get_args
 
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.training import parameters_text
-from phrasemt.printed.results import CostKind
 from phrasemt.report.page import Section, TextTable, fill
 from phrasemt.report.sections.trainings import TrainingCurve
 from phrasemt.runs.costs import seconds_of_job, seconds_of_jobs
@@ -69,6 +68,7 @@ def _date(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
+Kind = Literal["parameters", "training", "token", "decoding"]
 # Ratios that are at most so far apart count as equal: relative times of one device vary by several percent.
 _TOLERANCE = 0.1
 
@@ -93,19 +93,15 @@ class SystemCost:
     devices: frozenset[str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class RelativeCost:
+class RelativeCost(NamedTuple):
     """The cost of a system beside the baseline. ratios: of each kind, None for one that is not known.
 
     together: whether both were trained and translated on one host and kind of device; else ratios of times are unknown.
     """
 
-    dataset: str
-    system: str
     title: str
-    parameters: int
-    idle: int | None = None  # of the parameters, those that change nothing
-    ratios: Mapping[CostKind | Literal["token"], float | None]
+    cost: SystemCost
+    ratios: Mapping[Kind, float | None]
     together: bool
 
 
@@ -121,8 +117,8 @@ def cost_tables(
         "are left out.",
         headings=("System", "Data set", "Parameters", "Ratio", "Training", "For a token", "Decoding"),
         rows=[
-            (one.title, one.dataset, parameters_text(one.parameters, one.idle), *map(_shown, one.ratios.values()))
-            for one in relative
+            (title, cost.dataset, parameters_text(cost.parameters, cost.idle), *map(_shown, ratios.values()))
+            for title, cost, ratios, _ in relative
         ],
         left=("Data set",),
     )
@@ -134,7 +130,7 @@ def cost_tables(
         headings=("System", "Data set", "Row", "Cost", "Printed", "Ours", "Verdict"),
         rows=[
             (
-                *(one.title, one.dataset, one.compared.place, one.compared.cost),
+                *(one.relative.title, one.relative.cost.dataset, one.compared.place, one.compared.cost),
                 *(f"{one.compared.printed:.2f}", _shown(one.ours), ". ".join([one.verdict, *one.compared.notes])),
             )
             for one in beside_papers(printed, relative)
@@ -195,32 +191,19 @@ def relative_costs(
             if baseline is None or (one := of_system.get(system)) is None:
                 continue
             together = len(one.hosts | baseline.hosts) <= 1 and len(one.devices | baseline.devices) <= 1
-            rows.append(
-                RelativeCost(
-                    dataset=dataset,
-                    system=system,
-                    title=title,
-                    parameters=one.parameters,
-                    idle=one.idle,
-                    ratios={
-                        "parameters": _ratio(one.parameters, baseline.parameters),
-                        "training": _ratio(one.training, baseline.training) if together else None,
-                        "token": _ratio(one.token, baseline.token) if together else None,
-                        "decoding": _ratio(one.decoding, baseline.decoding) if together else None,
-                    },
-                    together=together,
-                )
-            )
+            ratios: dict[Kind, float | None] = {
+                kind: _ratio(getattr(one, kind), getattr(baseline, kind)) if together or kind == "parameters" else None
+                for kind in get_args(Kind)
+            }
+            rows.append(RelativeCost(title, one, ratios, together))
     return rows
 
 
-@dataclass(frozen=True, kw_only=True)
-class CostBesidePaper:
-    """A printed cost beside ours, which is None where it was not measured. title: of the system."""
+class CostBesidePaper(NamedTuple):
+    """A printed cost beside ours, which is None where it was not measured."""
 
     compared: ComparedCost
-    dataset: str
-    title: str
+    relative: RelativeCost
     ours: float | None
     verdict: str
 
@@ -228,7 +211,7 @@ class CostBesidePaper:
 def beside_papers(printed: Sequence[ComparedCost], rows: Sequence[RelativeCost]) -> Iterator[CostBesidePaper]:
     """Yield the printed costs of the systems beside ours, with a verdict on each."""
     for row in rows:
-        for cost in (cost for cost in printed if cost.system == row.system):
+        for cost in (cost for cost in printed if cost.system == row.cost.system):
             ours = row.ratios[cost.cost]
             if ours is None:
                 verdict = "not measured" if row.together else "not measured on one device"
@@ -236,7 +219,7 @@ def beside_papers(printed: Sequence[ComparedCost], rows: Sequence[RelativeCost])
                 verdict = "as printed"
             else:
                 verdict = f"{'higher' if ours > cost.printed else 'lower'} than printed"
-            yield CostBesidePaper(compared=cost, dataset=row.dataset, title=row.title, ours=ours, verdict=verdict)
+            yield CostBesidePaper(cost, row, ours, verdict)
 
 
 def _shown(ratio: float | None) -> str:

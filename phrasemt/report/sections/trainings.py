@@ -1,7 +1,12 @@
-"""The sections "Learning curves" and "Systems": the trainings, and the settings in which systems differ."""
+"""The sections "Data", "Phrases and chunks", "Learning curves" and "Systems".
+
+Data: what cleaning kept and dropped, what the splits share, what tokenisation changes. Phrases and chunks: parsers,
+chunkers, and the statistics of phrases and chunks. Systems: the settings in which they differ.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,11 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from phrasemt.artefacts.card import Card
+from phrasemt.artefacts.corpus import ComparedSplits, DroppedPairs, RoundTrip
 from phrasemt.artefacts.sidecar import Sidecar
+from phrasemt.artefacts.syntax import ChunkStatistics, PhraseStatistics
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.training import Evaluation, Metrics, TrainingRecord
 from phrasemt.errors import DataError
-from phrasemt.report.figures import Drawing, Series, draw_curves
+from phrasemt.report.figures import Drawing, Series, draw_categories, draw_curves
 from phrasemt.report.page import Section, fill
 
 
@@ -88,31 +96,23 @@ def curves(dataset: str, trainings: Sequence[TrainingCurve], titles: Mapping[str
     A figure without lines is left out. Perplexities above ten times the last one are left out: they would flatten the
     others.
     """
-    chosen = [training for training in trainings if training.dataset == dataset]
-    losses, bleu, perplexity = [], [], []
-    for training in chosen:
+    lines: dict[str, list[Series]] = {"training loss": [], "dev BLEU": [], "dev perplexity": []}
+    for training in (training for training in trainings if training.dataset == dataset):
         # The loss falls so much in the first updates that it would flatten the rest of the curve.
-        first = max(training.losses, default=0) / 10
-        if late := {update: loss for update, loss in training.losses.items() if update > first}:
-            losses.append(Series(group=titles[training.system], x=list(late), y=list(late.values())))
-        evaluations = training.evaluations
-        updates = [evaluation.update for evaluation in evaluations]
-        scores = [evaluation.dev_bleu for evaluation in evaluations if evaluation.dev_bleu is not None]
-        if scores:
-            bleu.append(Series(group=titles[training.system], x=updates, y=scores))
-        kept = [one for one in evaluations if one.dev_perplexity < 10 * evaluations[-1].dev_perplexity]
-        if kept:
-            x, y = [one.update for one in kept], [one.dev_perplexity for one in kept]
-            perplexity.append(Series(group=titles[training.system], x=x, y=y))
-    for name, title, y_label, series in (
-        ("loss", "training loss", "loss per token", losses),
-        ("BLEU", "dev BLEU", "dev BLEU", bleu),
-        ("perplexity", "dev perplexity", "dev perplexity", perplexity),
-    ):
+        first, evaluations = max(training.losses, default=0) / 10, training.evaluations
+        losses = {update: loss for update, loss in training.losses.items() if update > first}
+        bleu = {one.update: one.dev_bleu for one in evaluations if one.dev_bleu is not None}
+        perplexities = {one.update: one.dev_perplexity for one in evaluations}
+        last = list(perplexities.values())[-1:]
+        perplexities = {update: value for update, value in perplexities.items() if value < 10 * last[0]}
+        for series, values in zip(lines.values(), (losses, bleu, perplexities), strict=True):
+            if values:
+                series.append(Series(group=titles[training.system], x=list(values), y=list(values.values())))
+    for title, series in lines.items():
         if series:
-            yield draw_curves(
-                f"{name}-{dataset}", series, title=f"{dataset}: {title}", x_label="updates", y_label=y_label
-            )
+            y_label = "loss per token" if title == "training loss" else title
+            name = f"{title.split()[1]}-{dataset}"
+            yield draw_curves(name, series, title=f"{dataset}: {title}", x_label="updates", y_label=y_label)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,3 +177,63 @@ def flatten(prefix: str, section: Mapping[str, Any]) -> Iterator[tuple[str, str]
             yield from flatten(f"{prefix}{key}.", value)
         else:
             yield f"{prefix}{key}", json.dumps(value) if not isinstance(value, str) else value
+
+
+def data_section(dropped: Sequence[Path], splits: Sequence[Path], round_trips: Sequence[Path]) -> Section:
+    """Make the section."""
+    content = fill(
+        "sections/trainings.data.html",
+        cleanings=[(DroppedPairs.pattern.names(path), DroppedPairs.read(path)) for path in dropped],
+        splits=[
+            (ComparedSplits.pattern.names(path)["dataset"], name, counts)
+            for path in splits
+            for name, counts in ComparedSplits.read(path).splits.items()
+        ],
+        round_trips=[(RoundTrip.pattern.names(path), RoundTrip.read(path)) for path in round_trips],
+    )
+    return Section(anchor="data", heading="Data", content=content)
+
+
+def syntax_section(phrases: Sequence[Path], chunks: Sequence[Path], annotators: Sequence[Path]) -> Section | None:
+    """Make the section from statistics of phrases and chunks and cards of annotators; None if there are none."""
+    if not (phrases or chunks or annotators):
+        return None
+    of_phrases = [(PhraseStatistics.pattern.names(path), PhraseStatistics.read(path)) for path in phrases]
+    content = fill(
+        "sections/trainings.syntax.html",
+        annotators=[(path.absolute().parent.name, Card.read(path), scores_of(Card.read(path))) for path in annotators],
+        phrases=of_phrases,
+        phrase_figures=list(length_figures(of_phrases)),
+        chunks=[(ChunkStatistics.pattern.names(path), ChunkStatistics.read(path)) for path in chunks],
+    )
+    return Section(anchor="syntax", heading="Phrases and chunks", content=content)
+
+
+def scores_of(card: Card) -> dict[str, float]:
+    """The scores of a parser or chunker in percent; empty if they are unknown."""
+    return {name: 100 * value for name, value in card.scores.items() if isinstance(value, float)}
+
+
+def length_figures(measured: Sequence[tuple[Mapping[str, str], PhraseStatistics]]) -> Iterator[Drawing]:
+    """Draw for each data set the shares of phrase lengths in the training pairs, one line for each segmentation.
+
+    measured: names in the path of statistics, and the statistics.
+    """
+    for dataset, group in itertools.groupby(measured, key=lambda one: one[0]["dataset"]):
+        statistics = [counts for names, counts in group if names["split"] == "train"]
+        lengths = sorted(set().union(*(one.lengths for one in statistics)))
+        yield draw_categories(
+            f"phrases-{dataset}",
+            [str(length) for length in lengths],
+            [
+                Series(
+                    group=one.segmentation,
+                    x=range(len(lengths)),
+                    y=[100 * one.lengths.get(length, 0) / max(one.phrases, 1) for length in lengths],
+                )
+                for one in statistics
+            ],
+            title=f"{dataset}: lengths of phrases",
+            x_label="length in tokens",
+            y_label="phrases, %",
+        )

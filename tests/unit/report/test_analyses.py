@@ -10,15 +10,14 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
+import made_table
 import numpy as np
 
-from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.decoding.contrasts import count_preferred, decisions
 from phrasemt.files.attention import AttentionMap, ForcedSentence, write_forced
 from phrasemt.report.figures import Panel, draw_heat_map
-from phrasemt.report.sections.analyses import contrast_analyses, gain_analyses
-from phrasemt.report.sections.attention import attention_analyses
+from phrasemt.report.sections.analyses import attention_analyses, contrast_analyses, gain_analyses
 from phrasemt.report.sections.sentences import groups_of_heads
 from phrasemt.scoring.gains import PairedTest, decided_pairs, read_gains
 from phrasemt.scoring.significance import detectable, seeds_needed
@@ -57,21 +56,7 @@ def _write(system: str, attentions: list[dict[str, Any]], **diagnostics: float) 
     write_forced(folder / "test.arrow", [sentence])
 
 
-def _table() -> Table:
-    return Table(
-        study="study",
-        title="t",
-        baseline="base",
-        baselines={"pr": "base", "ng": "pr"},
-        systems=list(TITLES.items()),
-        trained={name: [1] for name in TITLES},
-        seeds=[1],
-        blocks=[],
-        signatures=[],
-        command="",
-    )
-
-
+TABLE = made_table.table(TITLES, {"pr": "base", "ng": "pr"})
 TEST = PairedTest(samples=20, seed=1)
 SETTINGS = WriteReport(
     title="t", costs=[], claims=[], figures=[], lengths=[4], samples=20, seed=1, repeated=[], unseeded=[]
@@ -93,7 +78,7 @@ def _parts(tmp_path: Path, monkeypatch: Any) -> dict[str, Any]:
             scores=[], analyses=map(AttentionAnalysis.read, paths), source=[tokens.relative_to(tmp_path)], test=TEST
         )
     )
-    (gains,) = gain_analyses(SETTINGS, _table(), scored)
+    (gains,) = gain_analyses(SETTINGS, TABLE, scored)
     parts = attention_analyses(paths, [path.with_suffix(".arrow") for path in paths], TITLES)
     return {part.heading: part for part in (gains, *parts)}
 
@@ -113,7 +98,7 @@ def test_gains_on_contrastive_pairs_by_distance() -> None:
                 decisions=decisions(*columns),
             )
         )
-    (part,) = contrast_analyses(_table(), decided_pairs(files, TEST))
+    (part,) = contrast_analyses(TABLE, decided_pairs(files, TEST))
     (table,) = part.tables
     assert table.headings == ["System", "1-2 (2)", "9-12 (4)", ">10 (2)", "all (6)", "Slope"]
     ((title, *cells),) = table.rows
@@ -136,7 +121,7 @@ def test_a_gain_without_significance_has_its_power_beside_it() -> None:
         )
         for (system, seed), right in zip(itertools.product(("base", "pr"), (1, 2)), (3, 5, 4, 8), strict=True)
     ]
-    (part,) = contrast_analyses(_table(), decided_pairs(files, TEST))
+    (part,) = contrast_analyses(TABLE, decided_pairs(files, TEST))
     ((_, cell, *_),) = part.tables[0].rows
     deviation = math.sqrt((14.142**2 + 28.284**2) / 2)
     shown, needed = detectable(deviation, 2), seeds_needed(20, deviation, deviation)

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, get_args
 
+import made_table
 import numpy as np
 import pytest
+from made_table import block, cell
 
 import phrasemt.scoring.gains as gains
 from phrasemt.artefacts.scores import MetricScore, Scores, mean_signature
-from phrasemt.artefacts.table import Block, Cell, Row, Table
+from phrasemt.artefacts.table import Cell
 from phrasemt.artefacts.training import Evaluation, TrainingRecord
 from phrasemt.artefacts.translations import (
     AttentionAnalysis,
@@ -35,7 +37,7 @@ from phrasemt.report.claims import (
     share_or_difference,
 )
 from phrasemt.report.sections.analyses import Pair, distance_tables
-from phrasemt.report.sections.this_run import RelativeCost
+from phrasemt.report.sections.this_run import RelativeCost, SystemCost
 from phrasemt.report.sections.trainings import TrainingCurve
 from phrasemt.scoring.gains import Gains, PairedTest, decided_pairs
 from phrasemt.scoring.ratings import SystemRating
@@ -57,41 +59,15 @@ def study_of(places: Mapping[str, list[str]]) -> Study:
     )
 
 
-def cell(value: float, **others: Any) -> Cell:
-    return Cell(value=value, text=f"{value:.2f}", signature="", sources=[], **{"by_seed": {1: value}, **others})
-
-
-def table_of(rows: Mapping[str, Mapping[str, Cell]], seeds: int = 1) -> Table:
-    block = Block(
-        kind="scores",
-        dataset="wmt",
-        test_set="news",
-        size=9,
-        columns=[],
-        rows=[Row(system=name, title=name, cells=dict(cells)) for name, cells in rows.items()],
-        notes=[],
-    )
-    return Table(
-        study="claims",
-        title="",
-        baseline="base",
-        baselines={"pr": "base"},
-        systems=[(name, name) for name in SYSTEMS],
-        trained={name: list(range(1, seeds + 1)) for name in SYSTEMS},
-        seeds=list(range(1, seeds + 1)),
-        blocks=[block],
-        signatures=[],
-        command="",
-    )
-
-
 TEST = PairedTest(samples=99, seed=3)
 SCORES = {"base": {"bleu_tok": cell(27.0)}, "pr": {"bleu_tok": cell(28.0)}}
 
 
 def artefacts(*, seeds: int = 1, table: Mapping[str, Mapping[str, Cell]] = SCORES, **others: Any) -> Measured:
     empty: dict[str, Any] = {"trainings": [], "gains": [], "attention": [], "contrasts": []}
-    return Measured(table=table_of(table, seeds), **{**empty, **others})
+    titles = {name: name for name in SYSTEMS}
+    made = made_table.table(titles, {"pr": "base"}, block(table), seeds=range(1, seeds + 1))
+    return Measured(table=made, **{**empty, **others})
 
 
 def measurement(analysis: AnalysisName, *, than: bool = True, **others: Any) -> StudiedTest:
@@ -319,10 +295,11 @@ def test_parameters_and_overfitting_come_from_records() -> None:
 
 @pytest.mark.parametrize(("ratio", "direction"), [(1.3, "agrees"), (1.05, "not decided"), (0.8, "against")])
 def test_times_within_a_tenth_decide_nothing(ratio: float, direction: str) -> None:
-    costs = [
-        RelativeCost(dataset="wmt", system=name, title=name, parameters=1, ratios={"training": value}, together=True)
-        for name, value in (("base", 1.0), ("pr", ratio))
-    ]
+    costs = []
+    for name, value in (("base", 1.0), ("pr", ratio)):
+        times: dict[str, Any] = {"training": value, "token": None, "decoding": None}
+        cost = SystemCost(dataset="wmt", system=name, parameters=1, hosts=frozenset(), devices=frozenset(), **times)
+        costs.append(RelativeCost(name, cost, {"training": value}, together=True))
     finding = found(measurement("training time"), artefacts(costs=costs, seeds=2))
     assert finding.direction(Interval(low=1)) == direction
 

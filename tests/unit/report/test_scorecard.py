@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from golden import GoldenStudy, study_of
+from made_table import block, cell
 from pydantic import ValidationError
 
 from phrasemt.artefacts.scores import Power
-from phrasemt.artefacts.table import Block, Cell, Row, Scorecard, Table
+from phrasemt.artefacts.table import Block, Scorecard, Table
 from phrasemt.report.scores import make_scorecard
 from phrasemt.scoring.significance import mark_of
 from phrasemt.stages.report import MakeTable
@@ -39,16 +40,6 @@ def study(*, dataset: dict[str, Any] | None = None, **stands_for: list[str]) -> 
         for name, rows in stands_for.items()
     }
     return Study.model_validate({"study": "one", "datasets": {"wmt": data}, "systems": systems})
-
-
-def cell(value: float, *, width: float | None = None, mark: str = "") -> Cell:
-    ends = {} if width is None else {"low": value - width, "high": value + width}
-    return Cell(value=value, text=f"{value:.2f}", mark=mark, signature="", sources=[], by_seed={1: value}, **ends)
-
-
-def block(cells: dict[str, dict[str, Cell]], test_set: str = "news") -> Block:
-    rows = [Row(system=name, title=name, cells=of_row) for name, of_row in cells.items()]
-    return Block(kind="scores", dataset="wmt", test_set=test_set, size=3003, columns=[], rows=rows, notes=[])
 
 
 def scorecard(of: Study, *blocks: Block) -> Scorecard:
