@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import logging
 from collections import defaultdict
 from collections.abc import Iterator
@@ -10,8 +11,10 @@ from pathlib import Path
 
 from phrasemt.commands.corpora import files_of_study
 from phrasemt.errors import StudyError
+from phrasemt.files.lines import count_lines
 from phrasemt.files.source_file import MIRROR
 from phrasemt.runs.site import make_cache_of_snakemake
+from phrasemt.study.datasets import RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.workflow.check import precision_of_old_gpus, read_study, warnings_of
 from phrasemt.workflow.inputs import is_at_hand
@@ -33,6 +36,8 @@ def run(options: argparse.Namespace) -> None:
     for path in options.studies:
         try:
             study = read_study(path)
+            if problems := list(_wrong_lengths(study)):
+                raise StudyError(path, problems)
         except StudyError as error:
             bad.append(error)
             continue
@@ -47,6 +52,24 @@ def run(options: argparse.Namespace) -> None:
         log.error("phrasemt check: error: %s", one)
     if bad:
         raise bad[-1]
+
+
+def _wrong_lengths(study: Study) -> Iterator[str]:
+    """Yield your own texts whose sides have unequal numbers of lines, and samples that leave nothing of their text."""
+    count = functools.cache(count_lines)
+    for name, dataset in study.datasets.items():
+        for place, text in dataset.texts:
+            files = [] if isinstance(text, RegistryText) else list(text.files.values())
+            if len({count(file) for file in files}) > 1:
+                found = ", ".join(f"{file} {count(file):,}" for file in files)
+                yield f"datasets.{name}.{place}: unequal numbers of lines: {found}; next: align them line by line"
+        if (cut := dataset.cut) and not any(isinstance(text, RegistryText) for text in cut.texts):
+            pairs, taken = sum(count(text.source) for text in cut.texts), cut.dev + cut.test
+            if taken >= pairs:
+                yield (
+                    f"datasets.{name}: dev and test take {taken:,} of {pairs:,} pairs, and train gets none; next: "
+                    "choose smaller numbers"
+                )
 
 
 def _to_bring(study: Study) -> Iterator[str]:

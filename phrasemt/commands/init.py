@@ -5,37 +5,45 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import re
 import statistics
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from phrasemt.commands._arguments import Output
+import numpy as np
+
+from phrasemt.commands._arguments import Output, in_range
 from phrasemt.corpus.clean import WrittenLanguage, survey
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
 from phrasemt.stages.corpus import CleanPairs
 from phrasemt.study.datasets import CleaningFilters
+from phrasemt.study.schema import System
 from phrasemt.study.tokenization import common_code, problem_of_language
+from phrasemt.symbols import SPECIAL_TOKENS
 
 log = logging.getLogger("phrasemt.init")
 
-_LARGE = 100_000  # pairs from which the sizes of the papers fit
-_FEW = 20_000  # pairs below which thousands of merges make rare subwords
-_EPOCHS, _WORDS_PER_UPDATE = 30, 1500
-_SMALL_MODEL = """\
-    model: &model {{family: transformer, encoder_layers: 3, decoder_layers: 3, width: 256, heads: 4, ffn_width: 1024}}
-    training: &training
-      tokens_per_update: 2000
-      max_updates: {updates}  # about 30 times the training text
-      optimizer: {{warmup: {warmup}, factor: {factor:.2f}}}  # the learning rate grows for {warmup} updates, to 0.001
-      evaluate_every: {tenth}
-      checkpoint_every: {twentieth}"""
-_LARGE_MODEL = """\
-    preset: xu-base  # base of Vaswani et al. (2017): 6 + 6 layers, width 512, 100,000 updates of 25,000 tokens
-    model: &model {family: transformer}
-    training: &training {}"""
+_MANY, _FEW = 100_000, 20_000  # pairs from which more merges do not make rare subwords
+_SUBWORDS_PER_WORD = 1.4
+_UPDATE = 1000  # target tokens of an update
+_EPOCHS, _LEAST = 30, 1000  # epochs and updates after which a training of a small model gains little
+_LEARNS = 300  # updates below which BLEU hardly leaves 0
+_OF_THE_TIME = 0.6  # for the updates; the rest is for texts, evaluations on dev and translations
+_HIGHEST_RATE = 0.002
+_MEASURED = 4  # updates, the first of which is slower
+_WIDTHS = {128: 2, 256: 3, 512: 6}  # with their layers
+
+
+class Sizes(NamedTuple):
+    """What a system has time for: width, layers, updates."""
+
+    width: int
+    layers: int
+    updates: int
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--train", required=True, help="training texts", **sides)
     parser.add_argument("--dev", help="development texts (default: a sample that leaves the training texts)", **sides)
     parser.add_argument("--test", required=True, help="test texts", **sides)
+    parser.add_argument(
+        "--minutes", type=in_range(float, 1, 100_000), default=15, metavar="N",
+        help="for which sizes are chosen, after a training of seconds that measures this machine (default: 15)",
+    )  # fmt: skip
     parser.add_argument(
         "--languages", nargs=2, metavar=("SOURCE", "TARGET"), help="codes (default: the ends of the names of the texts)"
     )
@@ -70,7 +82,8 @@ def _lines(options: argparse.Namespace, languages: Sequence[str]) -> Iterator[st
     dropped, train = survey(_cleaning(languages, CleaningFilters()), *options.train)
     held_out = {name: texts for name in ("dev", "test") if (texts := getattr(options, name))}
     read = {name: survey(_cleaning(languages, None), *texts)[1] for name, texts in held_out.items()}
-    yield "# Written by `phrasemt init`. config/README.md explains every key."
+    yield f"# Written by `phrasemt init` for a run of {options.minutes:g} minutes on this machine, if nothing else runs on it."
+    yield "# config/README.md explains every key."
     yield f"study: {re.sub(r'[^a-zA-Z0-9_+-]', '-', options.study.stem)}"
     yield "seeds: [1]  # of each system; one training proves little, three show what the choice of a seed does"
     yield ""
@@ -86,32 +99,94 @@ def _lines(options: argparse.Namespace, languages: Sequence[str]) -> Iterator[st
         yield from (f"      {line}" for line in _found("dev", read["dev"], languages, train))
         yield f"      dev: [{_pair(options.dev)}]"
     else:
-        yield f"      dev: {{sample: {min(1000, max(1, len(train) // 20))}}}  # pairs that leave train"
+        yield f"      dev: {{sample: {min(500, max(1, len(train) // 20))}}}  # pairs that leave train"
     yield from (f"      {line}" for line in _found("test", read["test"], languages, train))
     yield f"      test: {{test: [{_pair(options.test)}]}}"
-    large = len(train) >= _LARGE
-    merges = 32_000 if large else 8_000 if len(train) >= _FEW else 2_000
+    merges = 2_000 if len(train) < _FEW else 8_000 if len(train) < _MANY else 32_000
     yield f"    subwords: {{merges: {merges}}}  # learned on both languages together"
+    words = statistics.fmean(_lengths(target, (pair[1] for pair in train)))
+    yield from _systems(len(train) * words, sizes_for(options.minutes, len(train), words, merges))
+
+
+def _systems(words: float, sizes: Sizes) -> Iterator[str]:
+    """Yield the systems. words: of the target side of the training text."""
+    width, layers, updates = sizes
+    epochs = updates * _UPDATE / (words * _SUBWORDS_PER_WORD)
+    warmup = updates // 5
+    factor = _HIGHEST_RATE * (width * warmup) ** 0.5  # the highest rate is factor / sqrt(width * warmup)
+    model = {"family": "transformer", **_model(width, layers), "dropout": 0.1 if epochs < 10 else 0.3}
     yield ""
     yield "systems:"
     yield "  base:  # the first system is the baseline"
     yield "    title: Transformer"
-    yield _LARGE_MODEL if large else _small_model(sum(_lengths(target, (pair[1] for pair in train))))
+    yield f"    model: &model {{{', '.join(f'{key}: {value}' for key, value in model.items())}}}"
+    yield "    training: &training"
+    yield f"      tokens_per_update: {_UPDATE}"
+    yield f"      max_updates: {updates}  # about {epochs:.1f} times the training text"
+    yield f"      optimizer: {{warmup: {warmup}, factor: {factor:.2f}}}  # the learning rate grows to {_HIGHEST_RATE}"
+    yield f"      evaluate_every: {updates // 5}"
+    yield f"      checkpoint_every: {updates // 50}  # the last five are averaged: a tenth of the training"
     yield "  phrases:"
     yield "    title: Transformer + phrases (Xu et al. 2020)"
-    if large:
-        yield "    preset: xu-paper"
     yield "    model: {<<: *model, family: phrase_representation, pool: attn, ta: on}"
     yield "    training: *training"
 
 
-def _small_model(words: int) -> str:
-    """The settings for a text with this number of words on its target side."""
-    updates = min(5000, max(500, round(_EPOCHS * words // _WORDS_PER_UPDATE, -2)))
-    warmup = updates // 5
-    # the peak is factor / sqrt(width * warmup)
-    rate = {"warmup": warmup, "factor": 0.001 * (256 * warmup) ** 0.5}
-    return _SMALL_MODEL.format(updates=updates, tenth=updates // 10, twentieth=updates // 20, **rate)
+def _model(width: int, layers: int) -> dict[str, Any]:
+    sizes = {"encoder_layers": layers, "decoder_layers": layers, "width": width, "heads": width // 32}
+    return sizes | {"ffn_width": 4 * width, "norm": "pre", "tie": "all"}
+
+
+def sizes_for(minutes: float, pairs: int, words: float, vocabulary: int) -> Sizes:
+    """Return the largest model that this machine trains well in this time. words: mean of a target sentence.
+
+    Two systems are trained, each on one core. A model that is not the smallest gets all updates that it can use.
+    """
+    length = max(2, round(words * _SUBWORDS_PER_WORD))
+    wanted = max(_LEAST, _EPOCHS * pairs * length // _UPDATE)
+    available = _OF_THE_TIME * 60 * minutes / (1 if (os.cpu_count() or 1) > 1 else 2)
+    chosen = None
+    for width, layers in _WIDTHS.items():
+        updates = int(available / _seconds_of_update(width, layers, length, vocabulary))
+        if chosen is None or updates >= wanted:
+            chosen = Sizes(width, layers, max(1, min(updates, wanted) // 50) * 50)
+        if updates < wanted:
+            break
+    assert chosen is not None
+    if chosen.updates < _LEARNS:
+        log.warning("phrasemt init: warning: %d updates teach little; next: give --minutes more", chosen.updates)
+    return chosen
+
+
+def _seconds_of_update(width: int, layers: int, length: int, vocabulary: int) -> float:
+    """Train a system with phrases for some updates on random sentences of this length, on one core.
+
+    Seconds of the processor: other work on the machine does not count.
+    """
+    import torch
+
+    from phrasemt.batching.batch import Batch, collate_target
+    from phrasemt.batching.reader import SourceCollator
+    from phrasemt.models.interface import build_model
+
+    phrases = {"family": "phrase_representation", **_model(width, layers), "pool": "attn", "ta": "on"}
+    settings = System.model_validate({"model": phrases}).model
+    torch.set_num_threads(1)
+    model = build_model(settings, source_vocabulary=vocabulary, target_vocabulary=vocabulary)
+    optimizer = torch.optim.Adam(model.parameters(), fused=True)
+    count = max(1, _UPDATE // length)
+    sides = np.random.default_rng(1).integers(len(SPECIAL_TOKENS), vocabulary, size=(2, count, length - 1), dtype=np.int32)
+    source = SourceCollator(settings.model_inputs)(list(sides[0]), range(count))
+    batch = Batch(rows=tuple(range(count)), source=source, target=collate_target(list(sides[1])))
+    seconds = []
+    for _ in range(_MEASURED):
+        began = time.process_time()
+        optimizer.zero_grad()
+        loss = model.loss(batch, label_smoothing=0.1)
+        (loss.objective / loss.tokens).backward()
+        optimizer.step()
+        seconds.append(time.process_time() - began)
+    return statistics.median(seconds[1:])
 
 
 def _cleaning(languages: Sequence[str], filters: CleaningFilters | None) -> CleanPairs:

@@ -31,14 +31,14 @@ from phrasemt.syntax.trees import Tree, parse_tree
 from phrasemt.workflow.changes import changes_since
 from phrasemt.workflow.paths import Paths
 
-_ROW = re.compile(r"[0-9]{1,18}")
+_ROW = re.compile(r"[1-9][0-9]{0,17}")
 _END = "</s>"
 _ORDER = {stage: number for number, stage in enumerate(STAGES)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """A pair that cleaning kept. row: its line in the raw text; line: in the files of its split. Both count from 0.
+    """A pair that cleaning kept. row: its line in the raw text; line: in the files of its split. Both count from 0 here.
 
     system: whose translation is shown; None: only the preparation.
     """
@@ -62,7 +62,7 @@ class StageRun:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("pair", metavar="SPLIT:ROW", help="such as test:17; rows of the raw text count from 0")
+    parser.add_argument("pair", metavar="SPLIT:ROW", help="such as test:17; rows of the raw text count from 1")
     add_study_option(parser)
     add_dataset(parser)
     parser.add_argument(
@@ -256,7 +256,7 @@ def _chosen_pair(options: argparse.Namespace) -> Pair:
     study, dataset = chosen_dataset(options)
     split, _, number = options.pair.partition(":")
     if not _ROW.fullmatch(number):
-        raise PhrasemtError("not a pair", where=options.pair[:100], expected="SPLIT:ROW, e.g. test:17")
+        raise PhrasemtError("not a pair", where=options.pair[:100], expected="SPLIT:ROW with rows from 1, e.g. test:17")
     split = choose("split", split, list(study.datasets[dataset].split_names))
     paths = Paths.of(study, dataset)
     examples = Path(paths.examples.at(split=split))
@@ -267,8 +267,9 @@ def _chosen_pair(options: argparse.Namespace) -> Pair:
     if system is not None and system not in study.translating:
         next_step = "leave out --system to see the stages up to the examples"
         raise PhrasemtError("a language model does not translate", where=f"--system {system}", next_step=next_step)
-    line = _line_of_row(Path(paths.rows.at(split=split)), int(number))
-    return Pair(study=study, dataset=dataset, paths=paths, split=split, row=int(number), line=line, system=system)
+    row = int(number) - 1
+    line = _line_of_row(Path(paths.rows.at(split=split)), row)
+    return Pair(study=study, dataset=dataset, paths=paths, split=split, row=row, line=line, system=system)
 
 
 def nth(path: Path, line: int) -> str:
@@ -290,9 +291,8 @@ def _line_of_row(rows: Path, row: int) -> int:
     for pair in dropped.dropped:
         if pair.row == row:
             raise PhrasemtError(
-                "clean_pairs dropped this pair", where=f"row {row}", found=f"{pair.filter} {pair.value}"
+                "clean_pairs dropped this pair", where=f"row {row + 1}", found=f"{pair.filter} {pair.value}"
             )
-    last = dropped.raw_pairs - 1
-    if dropped.left_out and row <= last:
-        raise PhrasemtError("the sample of this data set leaves this pair out", where=f"row {row}")
-    raise PhrasemtError("no such row", where=rows, expected=f"0 to {last}", found=row)
+    if dropped.left_out and row < dropped.raw_pairs:
+        raise PhrasemtError("the sample of this data set leaves this pair out", where=f"row {row + 1}")
+    raise PhrasemtError("no such row", where=rows, expected=f"1 to {dropped.raw_pairs}", found=row + 1)

@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -33,6 +34,7 @@ from phrasemt.workflow.paths import initial_weights
 _GENERATED_LANGUAGES = (("en", "de"), ("en", "en"), ("de", "de"))
 # Of each text that a study names, before a run. Stages check every line.
 _LINES_READ = 100
+_CLOCKS_DIFFER = 60  # seconds, of the machines of a cluster, at most
 
 
 def read_study(path: Path) -> Study:
@@ -45,6 +47,7 @@ def checked(study: Study, where: object) -> Study:
     checks = (
         _language_problems,
         _file_problems,
+        _future_problems,
         _registry_problems,
         _metric_problems,
         _same_file_problems,
@@ -101,6 +104,11 @@ def _warnings_of_training(training: Training) -> Iterator[str]:
         yield (
             f"{key} is {wanted:,}, but {updates:,} updates with {every} {getattr(training, every):,} make "
             f"{made:,} checkpoint{'s' if made > 1 else ''}, which are then averaged"
+        )
+    elif key == "average_last" and 3 * (span := (wanted - 1) * training.checkpoint_every) > updates:
+        yield (
+            f"average_last averages checkpoints over {span:,} of {updates:,} updates, and the early ones know little: "
+            f"lower checkpoint_every to {max(1, updates // 50):,}, or average_last"
         )
     if isinstance(training.optimizer, Adam) and training.optimizer.warmup > updates:
         yield (
@@ -278,6 +286,13 @@ def _file_problems(study: Study) -> Iterator[str]:
             yield f"{where}: no such file: {file}"
         elif file.suffix == ".safetensors":
             yield from _refusals(where, _check_weights, file)
+
+
+def _future_problems(study: Study) -> Iterator[str]:
+    """Files that are dated in the future, so outputs would be older than their inputs, which ends a run."""
+    for where, file in (*_texts_of_the_user(study), *_files_of_the_user(study)):
+        if file.is_file() and (ahead := file.stat().st_mtime - time.time()) > _CLOCKS_DIFFER:
+            yield f"{where}: {file} is dated {ahead / 60:,.0f} minutes ahead of this clock; next: touch {file}"
 
 
 def _check_text(file: Path) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from phrasemt.commands import init
 from phrasemt.study.reading import load_study
+from phrasemt.workflow.check import warnings_of
 
 Phrasemt = Callable[..., tuple[int, str, str]]
-TEXTS = ["--train", "a, train.en", "a, train.de", "--test", "test.en", "test.de"]
+TEXTS = ["--train", "a, train.en", "a, train.de", "--test", "test.en", "test.de", "--minutes", "1"]
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +32,10 @@ def test_the_study_is_valid_and_tells_what_cleaning_found(phrasemt: Phrasemt) ->
     assert study.study == "my-talks"
     assert study.datasets["texts"].languages == ("en", "de")
     assert [system.model.family for system in study.models.values()] == ["transformer", "phrase_representation"]
+    assert not list(warnings_of(study))
     comments = [line.strip() for line in Path("my talks.yaml").read_text().splitlines() if line.strip().startswith("#")]
-    assert comments[1:] == [
+    assert comments[0] == "# Written by `phrasemt init` for a run of 1 minutes on this machine, if nothing else runs on it."
+    assert comments[2:] == [
         "# train, en: 90 sentences of 5.0 words, at most 5",
         "# train, de: 90 sentences of 5.0 words, at most 5",
         "# the filters (`cleaning`) drop 3 more: empty 1, identical 1, duplicate 1",
@@ -38,6 +43,24 @@ def test_the_study_is_valid_and_tells_what_cleaning_found(phrasemt: Phrasemt) ->
         "# test, de: 8 sentences of 4.5 words, at most 5",
         "# test shares 7 pairs and 7 sources with train",
     ]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "pairs", "expected"),
+    [
+        (15, 15_000, (128, 2, 5400)),
+        (15, 1000, (256, 3, 1000)),  # more updates would only repeat them
+        (150, 15_000, (256, 3, 6750)),
+        (150, 1_000_000, (128, 2, 54_000)),
+        (2, 1000, (128, 2, 700)),
+    ],
+)
+def test_sizes_follow_from_time_speed_and_pairs(
+    minutes: float, pairs: int, expected: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(init, "_seconds_of_update", lambda width, layers, *_: width * layers / 2560)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    assert init.sizes_for(minutes, pairs, words=10.7, vocabulary=2000) == expected
 
 
 def test_a_development_text_and_languages_are_given(phrasemt: Phrasemt) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -248,7 +249,7 @@ def test_transcript(check: Check, study: str, transcript: str) -> None:
 
 def test_a_language_without_rules_or_script_is_allowed_with_a_warning(check: Check, tmp_path: Path) -> None:
     for name in ("text.en", "text.mni"):
-        (tmp_path / name).write_text("a\n")
+        (tmp_path / name).write_text("a\n" * 3)
     files = "partition: {text: {source: text.en, target: text.mni}, dev: 1, test: 1}"
     study = RIGHT.replace("generator: {train: 10, dev: 10, test: 10}", files)
     for language, warning in (
@@ -394,3 +395,28 @@ def test_a_chosen_study_replaces_the_default_one(snakemake: Snakemake, tmp_path:
     assert done.returncode == 0, done.stderr
     assert "results/other/table.md" in done.stdout + done.stderr
     assert "only_in_default" not in done.stdout + done.stderr
+
+
+OWN = RIGHT.replace(
+    "    generator: {train: 10, dev: 10, test: 10}",
+    "    splits:\n      train: [{source: a.en, target: a.de}]\n      dev: {sample: 3}\n"
+    "      test: {talks: [{source: t.en, target: t.de}]}",
+)
+
+
+def test_check_counts_lines_and_reads_dates(check: Check) -> None:
+    for name, lines in (("a.en", 4), ("a.de", 4), ("t.en", 2), ("t.de", 2)):
+        Path(name).write_text("a b\n" * lines)
+    assert check(OWN).returncode == 0
+    Path("t.de").write_text("a b\n")
+    assert check(OWN.replace("sample: 3", "sample: 4")).stderr.splitlines()[1:] == [
+        "  - datasets.demo.splits.test.talks.0: unequal numbers of lines: t.en 2, t.de 1; next: align them line by line",
+        "  - datasets.demo: dev and test take 4 of 4 pairs, and train gets none; next: choose smaller numbers",
+    ]
+    later = time.time() + 7201
+    for name in ("a.de", "t.en"):
+        os.utime(name, (later, later))
+    assert check(OWN).stderr.splitlines()[1:] == [
+        "  - datasets.demo.splits.train.0.target: a.de is dated 120 minutes ahead of this clock; next: touch a.de",
+        "  - datasets.demo.splits.test.talks.0.source: t.en is dated 120 minutes ahead of this clock; next: touch t.en",
+    ]

@@ -119,7 +119,7 @@ def test_a_pair_can_be_traced_to_its_translation(undisturbed: Workplace) -> None
     ]
     assert table == "make_table table"
     assert [line.split()[2] for line in lines if line.startswith("make_table ")] == ["max:"], "of this system only"
-    source = (undisturbed.results / "demo.en-de" / "tokens" / "test.en").read_text().split("\n")[3].split(" ")
+    source = (undisturbed.results / "demo.en-de" / "tokens" / "test.en").read_text().split("\n")[2].split(" ")
     drawn = [line.split(" ")[-1] for line in lines if line.startswith(" ") and "─ " in line]
     assert [leaf for leaf in drawn if leaf in source] == source, "the leaves of the parse"
     shown = {line.split(" ")[0]: line for line in lines}

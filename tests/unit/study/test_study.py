@@ -197,14 +197,17 @@ def test_numbers_and_titles_that_no_study_can_have(tmp_path: Path, change: tuple
 @pytest.mark.parametrize(
     ("training", "warnings"),
     [
-        ("max_updates: 60, evaluate_every: 20, checkpoint_every: 20, average_last: 3, optimizer: {warmup: 60}", []),
-        ("max_updates: 60, evaluate_every: 61, checkpoint_every: 20, average_last: 3, optimizer: {warmup: 60}",
+        ("max_updates: 60, evaluate_every: 20, checkpoint_every: 10, average_last: 3, optimizer: {warmup: 60}", []),
+        ("max_updates: 60, evaluate_every: 61, checkpoint_every: 10, average_last: 3, optimizer: {warmup: 60}",
          ["evaluate_every (61) is above max_updates (60): dev is scored after the last update only"]),
         ("max_updates: 60, evaluate_every: 20, checkpoint_every: 25, average_last: 50, optimizer: {warmup: 60}",
          ["average_last is 50, but 60 updates with checkpoint_every 25 make 3 checkpoints, which are then averaged"]),
+        ("max_updates: 60, evaluate_every: 20, checkpoint_every: 15, average_last: 3, optimizer: {warmup: 60}",
+         ["average_last averages checkpoints over 30 of 60 updates, and the early ones know little: lower "
+          "checkpoint_every to 1, or average_last"]),
         ("max_updates: 60, evaluate_every: 60, average_best: 2, optimizer: {warmup: 60}",
          ["average_best is 2, but 60 updates with evaluate_every 60 make 1 checkpoint, which are then averaged"]),
-        ("max_updates: 60, evaluate_every: 20, checkpoint_every: 20, average_last: 3, optimizer: {warmup: 61}",
+        ("max_updates: 60, evaluate_every: 20, checkpoint_every: 10, average_last: 3, optimizer: {warmup: 61}",
          ["optimizer.warmup (61) is above max_updates (60): the learning rate never reaches its highest value"]),
     ],
 )  # fmt: skip
