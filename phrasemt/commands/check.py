@@ -62,9 +62,10 @@ def _wrong_lengths(study: Study) -> Iterator[str]:
             files = [] if isinstance(text, RegistryText) else list(text.files.values())
             if len({count(file) for file in files}) > 1:
                 found = ", ".join(f"{file} {count(file):,}" for file in files)
-                yield f"datasets.{name}.{place}: unequal numbers of lines: {found}; next: align them line by line"
-        if (cut := dataset.cut) and not any(isinstance(text, RegistryText) for text in cut.texts):
-            pairs, taken = sum(count(text.source) for text in cut.texts), cut.dev + cut.test
+                yield f"datasets.{name}.{place}: unequal numbers of lines: {found}; next: align them"
+        own = [text for text in dataset.cut.texts if not isinstance(text, RegistryText)] if dataset.cut else []
+        if (cut := dataset.cut) and len(own) == len(cut.texts):
+            pairs, taken = sum(count(text.source) for text in own), cut.dev + cut.test
             if taken >= pairs:
                 yield (
                     f"datasets.{name}: dev and test take {taken:,} of {pairs:,} pairs, and train gets none; next: "

@@ -82,7 +82,7 @@ def _lines(options: argparse.Namespace, languages: Sequence[str]) -> Iterator[st
     dropped, train = survey(_cleaning(languages, CleaningFilters()), *options.train)
     held_out = {name: texts for name in ("dev", "test") if (texts := getattr(options, name))}
     read = {name: survey(_cleaning(languages, None), *texts)[1] for name, texts in held_out.items()}
-    yield f"# Written by `phrasemt init` for a run of {options.minutes:g} minutes on this machine, if nothing else runs on it."
+    yield f"# Written by `phrasemt init` for {options.minutes:g} minutes of this machine, if nothing else runs there."
     yield "# config/README.md explains every key."
     yield f"study: {re.sub(r'[^a-zA-Z0-9_+-]', '-', options.study.stem)}"
     yield "seeds: [1]  # of each system; one training proves little, three show what the choice of a seed does"
@@ -175,7 +175,9 @@ def _seconds_of_update(width: int, layers: int, length: int, vocabulary: int) ->
     model = build_model(settings, source_vocabulary=vocabulary, target_vocabulary=vocabulary)
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
     count = max(1, _UPDATE // length)
-    sides = np.random.default_rng(1).integers(len(SPECIAL_TOKENS), vocabulary, size=(2, count, length - 1), dtype=np.int32)
+    sides = np.random.default_rng(1).integers(
+        len(SPECIAL_TOKENS), vocabulary, size=(2, count, length - 1), dtype=np.int32
+    )
     source = SourceCollator(settings.model_inputs)(list(sides[0]), range(count))
     batch = Batch(rows=tuple(range(count)), source=source, target=collate_target(list(sides[1])))
     seconds = []
@@ -183,7 +185,7 @@ def _seconds_of_update(width: int, layers: int, length: int, vocabulary: int) ->
         began = time.process_time()
         optimizer.zero_grad()
         loss = model.loss(batch, label_smoothing=0.1)
-        (loss.objective / loss.tokens).backward()
+        (loss.objective / loss.tokens).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         seconds.append(time.process_time() - began)
     return statistics.median(seconds[1:])

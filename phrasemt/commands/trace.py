@@ -38,7 +38,7 @@ _ORDER = {stage: number for number, stage in enumerate(STAGES)}
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """A pair that cleaning kept. row: its line in the raw text; line: in the files of its split. Both count from 0 here.
+    """A pair that cleaning kept. row: its line in the raw text; line: in the files of its split. Both count from 0.
 
     system: whose translation is shown; None: only the preparation.
     """

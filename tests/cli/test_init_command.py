@@ -34,7 +34,7 @@ def test_the_study_is_valid_and_tells_what_cleaning_found(phrasemt: Phrasemt) ->
     assert [system.model.family for system in study.models.values()] == ["transformer", "phrase_representation"]
     assert not list(warnings_of(study))
     comments = [line.strip() for line in Path("my talks.yaml").read_text().splitlines() if line.strip().startswith("#")]
-    assert comments[0] == "# Written by `phrasemt init` for a run of 1 minutes on this machine, if nothing else runs on it."
+    assert comments[0] == "# Written by `phrasemt init` for 1 minutes of this machine, if nothing else runs there."
     assert comments[2:] == [
         "# train, en: 90 sentences of 5.0 words, at most 5",
         "# train, de: 90 sentences of 5.0 words, at most 5",

@@ -410,7 +410,7 @@ def test_check_counts_lines_and_reads_dates(check: Check) -> None:
     assert check(OWN).returncode == 0
     Path("t.de").write_text("a b\n")
     assert check(OWN.replace("sample: 3", "sample: 4")).stderr.splitlines()[1:] == [
-        "  - datasets.demo.splits.test.talks.0: unequal numbers of lines: t.en 2, t.de 1; next: align them line by line",
+        "  - datasets.demo.splits.test.talks.0: unequal numbers of lines: t.en 2, t.de 1; next: align them",
         "  - datasets.demo: dev and test take 4 of 4 pairs, and train gets none; next: choose smaller numbers",
     ]
     later = time.time() + 7201
