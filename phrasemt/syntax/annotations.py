@@ -76,7 +76,7 @@ class Annotations:
 
     @classmethod
     def open(cls, paths: Sequence[Path]) -> Annotations:
-        """Open the files that the annotation jobs of a data set wrote, at least one.
+        """Open the files that the annotation jobs of a data set wrote.
 
         Raises DamagedFileError if a file is cut off or of another schema or format version; MismatchError if the files
         come from different annotators.

@@ -6,11 +6,12 @@ Each position of a sentence belongs to one chunk. A word outside of all chunks (
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -38,26 +39,15 @@ WordTags = list[str]
 Gold = tuple[list[str], WordTags]  # gold tokens and their tags
 
 
-@dataclass
-class _Counts:
-    """Counts of a part of a split. labels: chunks by label, without `</s>`; fallbacks: untagged sentences by reason."""
-
-    words: int = 0
-    labels: Counter[str] = field(default_factory=Counter)
-    fallbacks: Counter[str] = field(default_factory=Counter)
-
-    def add(self, other: _Counts) -> None:
-        self.words += other.words
-        self.labels += other.labels
-        self.fallbacks += other.fallbacks
-
-
 @dataclass(frozen=True)
 class _Chunks:
+    """The chunks of a part of a split. untagged: numbers of sentences without tags, by reason."""
+
     rows: NDArray[np.int64]
     starts: RaggedArray
     labels: RaggedArray
-    counts: _Counts
+    words: int
+    untagged: Counter[str]
 
 
 def extract_chunks(
@@ -84,7 +74,7 @@ def extract_chunks(
     # A generated data set has gold chunks, too, when a chunker is chosen.
     gold, tags = (gold, []) if settings.origin == "gold" else ([], tags)
     found = map_in_order(
-        _find_chunks,
+        functools.partial(_find_chunks, ", ".join(map(str, gold))),
         split_lines(
             rows,
             tokens,
@@ -95,30 +85,34 @@ def extract_chunks(
             items=itertools.chain.from_iterable(map(read_conll, gold)),
         ),
         jobs=cores,
-        prepare=_Tagged,
-        arguments=(gold, tags),
+        prepare=Annotations.open,
+        arguments=(tags,),
     )
-    counts = _Counts()
+    words, counts, untagged = 0, np.zeros(len(CHUNK_LABELS), np.int64), Counter[str]()
 
     def batches() -> Iterator[tuple[NDArray[np.int64], Mapping[str, RaggedArray]]]:
+        nonlocal words, counts
         for part in found:
-            counts.add(part.counts)
+            words += part.words
+            counts += np.bincount(part.labels.values, minlength=len(CHUNK_LABELS))
+            untagged.update(part.untagged)
             yield part.rows, {"starts": part.starts, "labels": part.labels}
 
     sentences = ChunkColumns.write(chunks, subwords, settings.origin, batches())
-    count = counts.labels.total()
+    counts[EOS_LABEL] = 0
+    count = int(counts.sum())
     result = ChunkStatistics(
         origin=settings.origin,
         sentences=sentences,
-        words=counts.words,
+        words=words,
         chunks=count,
-        mean_chunk_length=counts.words / count if count else None,
-        labels={label: counts.labels[label] for label in CHUNK_LABELS if counts.labels[label]},
-        fallbacks=dict(counts.fallbacks.most_common()),
+        mean_chunk_length=words / count if count else None,
+        labels={label: number for label, number in zip(CHUNK_LABELS, counts.tolist(), strict=True) if number},
+        fallbacks=dict(untagged.most_common()),
     )
     result.write(statistics)
     log.info("extract_chunks: %s: %s sentences, %s chunks", settings.origin, f"{sentences:,}", f"{count:,}")
-    for reason, number in counts.fallbacks.most_common():
+    for reason, number in untagged.most_common():
         log.info("extract_chunks: %s sentences without chunks: %s", f"{number:,}", reason)
 
 
@@ -158,30 +152,6 @@ def align_tags(gold_tokens: Sequence[str], gold_tags: Sequence[str], tokens: Seq
     return tags
 
 
-class _Tagged:
-    """The tags of sentences, by the lines of a gold file or by the keys of a chunker's tags, one per process."""
-
-    def __init__(self, gold: Sequence[Path], tags: Sequence[Path]) -> None:
-        self._gold = ", ".join(map(str, gold))
-        self._tags = Annotations.open(tags) if tags else None
-
-    def find(self, lines: SplitLines[Gold], sentences: Sequence[list[str]]) -> list[WordTags | str]:
-        """The tags of each sentence, or the reason why it has none."""
-        if self._tags is None:
-            return [
-                _tags_of_gold(tokens, *gold, f"{self._gold}, sentence {row + 1}")
-                for tokens, gold, row in zip(sentences, lines.given or (), lines.rows, strict=True)
-            ]
-        found: list[WordTags | str] = []
-        for number, annotation in enumerate(self._tags.find([sentence_key(tokens) for tokens in sentences])):
-            if not sentences[number]:  # an empty sentence is never annotated
-                found.append([])
-                continue
-            tags = required(annotation, lines.place(number))
-            found.append(str(tags.failure) if tags.text is None else tags.text.split(" "))
-        return found
-
-
 def _tags_of_gold(tokens: list[str], gold_tokens: list[str], gold_tags: WordTags, where: str) -> WordTags:
     if (tags := align_tags(gold_tokens, gold_tags, tokens)) is None:
         raise DataError(
@@ -194,18 +164,24 @@ def _tags_of_gold(tokens: list[str], gold_tokens: list[str], gold_tags: WordTags
     return tags
 
 
-def _find_chunks(tagged: _Tagged, lines: SplitLines[Gold]) -> _Chunks:
+def _find_chunks(gold: str, tagged: Annotations, lines: SplitLines[Gold]) -> _Chunks:
+    """The chunks of some lines, from gold tags if there are any. gold: the names of their files, for messages."""
     texts, offsets = offsets_of_block(lines.tokens, lines.subwords)
     sentences = [parser_tokens(text) for text in texts]
-    counts = _Counts()
-    starts, labels = [], []
-    for number, tags in enumerate(tagged.find(lines, sentences)):
-        if isinstance(tags, str):
-            counts.fallbacks[tags] += 1
-            tags = ["O"] * len(sentences[number])
+    annotations = tagged.find([sentence_key(tokens) for tokens in sentences])
+    starts, labels, words, untagged = [], [], 0, Counter[str]()
+    for number, tokens in enumerate(sentences):
+        if lines.given is not None:
+            tags = _tags_of_gold(tokens, *lines.given[number], f"{gold}, sentence {lines.rows[number] + 1}")
+        elif not tokens:  # an empty sentence is never annotated
+            tags = []
+        elif (found := required(annotations[number], lines.place(number))).text is None:
+            untagged[str(found.failure)] += 1
+            tags = ["O"] * len(tokens)
+        else:
+            tags = found.text.split(" ")
         of_sentence = starts_and_labels(tags, offsets[number])
         starts.append(of_sentence[0])
         labels.append(of_sentence[1])
-        counts.words += len(tags)
-        counts.labels.update(CHUNK_LABELS[label] for label in of_sentence[1][:-1])
-    return _Chunks(np.array(lines.rows, np.int64), RaggedArray.of(starts), RaggedArray.of(labels), counts)
+        words += len(tags)
+    return _Chunks(np.array(lines.rows, np.int64), RaggedArray.of(starts), RaggedArray.of(labels), words, untagged)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -63,44 +62,23 @@ def chunk_spans(tags: Iterable[str]) -> list[Span]:
     return spans
 
 
-@dataclass
-class ChunkScores:
-    """Numbers of chunks by type in the reference, in the prediction, and in both."""
+def chunk_scores(gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]) -> dict[str, Any]:
+    """Precision, recall and F1 (from 0 to 1) and numbers of chunks, of all types together and of each type.
 
-    gold: Counter[str] = field(default_factory=Counter)
-    predicted: Counter[str] = field(default_factory=Counter)
-    correct: Counter[str] = field(default_factory=Counter)
-
-    def add(self, gold: Sequence[str], predicted: Sequence[str]) -> None:
-        """Add a sentence, given by its tags. Raises ValueError if the numbers of tags differ."""
-        if len(gold) != len(predicted):
-            raise ValueError(f"{len(predicted)} predicted tags for {len(gold)} gold tags")
-        reference, judged = set(chunk_spans(gold)), set(chunk_spans(predicted))
-        for counts, spans in ((self.gold, reference), (self.predicted, judged), (self.correct, reference & judged)):
-            counts.update(type_ for *_, type_ in spans)
-
-    @property
-    def f1(self) -> float:
-        """F1 of all chunk types together, from 0 to 1."""
-        return float(self.as_dict()["f1"])
-
-    def as_dict(self) -> dict[str, Any]:
-        """Precision, recall and F1 (from 0 to 1) and numbers of chunks, of all types together and of each type."""
-        overall = measures(self.gold.total(), self.predicted.total(), self.correct.total())
-        types = {
-            type_: measures(self.gold[type_], self.predicted[type_], self.correct[type_])
-            for type_ in CHUNK_TYPES
-            if self.gold[type_] or self.predicted[type_]
-        }
-        return {**overall, "types": types}
-
-
-def chunk_scores(gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]) -> ChunkScores:
-    """The scores of many sentences. Raises ValueError if the numbers of sentences or tags differ."""
-    scores = ChunkScores()
-    for reference, judged in zip(gold, predicted, strict=True):
-        scores.add(reference, judged)
-    return scores
+    gold, predicted: the tags of each sentence. Raises ValueError if the numbers of sentences or tags differ.
+    """
+    counts: list[Counter[str]] = [Counter(), Counter(), Counter()]  # by type: of gold, of predicted, of both
+    for gold_tags, predicted_tags in zip(gold, predicted, strict=True):
+        if len(gold_tags) != len(predicted_tags):
+            raise ValueError(f"{len(predicted_tags)} predicted tags for {len(gold_tags)} gold tags")
+        spans = set(chunk_spans(gold_tags)), set(chunk_spans(predicted_tags))
+        for count, found in zip(counts, (*spans, spans[0] & spans[1]), strict=True):
+            count.update(type_ for *_, type_ in found)
+    types = [type_ for type_ in CHUNK_TYPES if counts[0][type_] or counts[1][type_]]
+    return {
+        **measures(*(count.total() for count in counts)),
+        "types": {type_: measures(*(count[type_] for count in counts)) for type_ in types},
+    }
 
 
 def _unreadable(path: Path, line: int, expected: str, found: str) -> DataError:

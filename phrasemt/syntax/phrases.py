@@ -7,6 +7,7 @@ ends; the last end is the number of encoder positions of the sentence, `</s>` in
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 from collections import Counter
@@ -73,11 +74,11 @@ def extract_phrases(
     """
     segmentation = settings.segmentation
     cuts = map_in_order(
-        _cut_batch,
+        functools.partial(_cut_batch, segmentation, bool(parses), ", ".join(map(str, given))),
         _read_batches(rows, tokens, subwords, given, dropped),
         jobs=cores,
-        prepare=_Cutter,
-        arguments=(segmentation, parses, given),
+        prepare=Annotations.open,
+        arguments=(parses,),
     )
     phrase_count, fallbacks = 0, Counter[str]()
 
@@ -111,20 +112,10 @@ def _read_batches(
         check_equal(raw_pairs, last + 1 + sum(1 for _ in user_lines), what, where=given[-1], next_step=next_step)
 
 
-class _Cutter:
-    """A segmentation with its parses. `map_in_order` makes one in each process."""
-
-    def __init__(self, settings: PhraseSegmentation, parses: Sequence[Path], given: Sequence[Path]) -> None:
-        self.settings = settings
-        self.parses = Annotations.open(parses) if parses else None
-        self.given = ", ".join(map(str, given))
-
-    def trees(self, keys: Sequence[bytes]) -> list[Annotation | None]:
-        return self.parses.find(keys) if self.parses else [Annotation("", None)] * len(keys)
-
-
-def _cut_batch(cutter: _Cutter, batch: SplitLines[str]) -> _Cut:
-    settings = cutter.settings
+def _cut_batch(
+    settings: PhraseSegmentation, parsed: bool, files: str, parses: Annotations, batch: SplitLines[str]
+) -> _Cut:
+    """The phrases of a batch. parsed: whether there are parses; files: the names of your files, for messages."""
     segment: Segmenter = getattr(segmenters, str(PHRASE_MODES[settings.mode].segmenter))
     found: list[Sequence[int]] = []
     fallbacks: Counter[str] = Counter()
@@ -132,9 +123,9 @@ def _cut_batch(cutter: _Cutter, batch: SplitLines[str]) -> _Cut:
     keys = [sentence_key(parser_tokens(line)) for line in lines]
     given: list[Sequence[int]] = [()] * len(lines)
     for number, line in enumerate(batch.given or ()):
-        where = f"{cutter.given}, line {batch.rows[number] + 1}"
+        where = f"{files}, line {batch.rows[number] + 1}"
         given[number] = _given_ends(line, len(offsets[number]) - 1, where)
-    for number, annotation in enumerate(cutter.trees(keys)):
+    for number, annotation in enumerate(parses.find(keys) if parsed else [Annotation("", None)] * len(lines)):
         if len(offsets[number]) == 1:  # an empty sentence is never annotated
             found.append([1])
         elif (parse := required(annotation, batch.place(number))).text is None:

@@ -325,10 +325,8 @@ def train_chunker(
         for annotation, (tokens, _) in zip(annotations, gold, strict=True)
     ]
     scores = chunk_scores([tags for _, tags in gold], predicted)
-    _CHUNKER_LOG.info("train_chunker: test F1 %s", f"{scores.f1:.1%}")
-    card = Card.of_files(
-        kind="chunks", origin="trained", language=settings.language, files=files, scores=scores.as_dict()
-    )
+    _CHUNKER_LOG.info("train_chunker: test F1 %s", f"{scores['f1']:.1%}")
+    card = Card.of_files(kind="chunks", origin="trained", language=settings.language, files=files, scores=scores)
     card.write(annotator)
 
 

@@ -93,7 +93,7 @@ def test_scores_of_a_case_worked_out_by_hand():
         ["B-PP", "I-NP", "I-NP", "I-NP", "O"],  # PP is right; NP 1-4
         [],
     ]
-    scores = chunk_scores(gold, predicted).as_dict()
+    scores = chunk_scores(gold, predicted)
     # Of 6 chunks 3 are found, with 5 said.
     assert (scores["gold"], scores["predicted"], scores["correct"]) == (6, 5, 3)
     assert scores["precision"] == pytest.approx(3 / 5)
@@ -107,8 +107,8 @@ def test_scores_of_a_case_worked_out_by_hand():
 
 
 def test_nothing_found_and_nothing_there():
-    assert chunk_scores([["B-NP"]], [["O"]]).as_dict()["f1"] == 0
-    assert chunk_scores([["O"]], [["O"]]).as_dict()["precision"] == 0
+    assert chunk_scores([["B-NP"]], [["O"]])["f1"] == 0
+    assert chunk_scores([["O"]], [["O"]])["precision"] == 0
 
 
 def test_the_shared_tasks_own_files(shared_data, tmp_path):
