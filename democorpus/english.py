@@ -40,7 +40,6 @@ class EnglishSentence(NamedTuple):
 
 
 def realise_english(sentence: Sentence) -> EnglishSentence:
-    """Turn a derivation into English."""
     writer = _EnglishWriter()
     writer.sentence(sentence)
     tree = "".join(writer.tree)[1:]
@@ -57,11 +56,9 @@ class _EnglishWriter(ChunkWriter):
         self.subjects: list[Subject] = []
 
     def word(self, word: str, tag: str) -> None:
-        """Write a word: a leaf of the tree, a token, and a member of the current chunk."""
         self.tree.append(f" ({tag} {self.token(word)})")
 
     def outside(self, word: str, tag: str) -> None:
-        """Write a word or a punctuation mark outside of all chunks."""
         self.begin_chunk(None)
         self.word(word, tag)
 
@@ -129,7 +126,6 @@ class _EnglishWriter(ChunkWriter):
             self.heads[id(phrase)] = len(self.tokens) - 1
 
     def argument(self, preposition: str, nominal: Nominal | None) -> None:
-        """A noun phrase, or a prepositional phrase; nothing where there is no noun phrase."""
         if nominal is not None and not preposition:
             self.nominal(nominal)
         elif nominal is not None:
@@ -144,7 +140,6 @@ class _EnglishWriter(ChunkWriter):
             self.phrase(label, *adverb.english, chunk=None if in_verb_group else label)
 
     def sentence(self, sentence: Sentence) -> None:
-        """The whole sentence with its full stop."""
         main, connective, second = sentence.main, sentence.connective, sentence.second
         with self.constituent("S"):
             if connective is None or second is None:
@@ -163,7 +158,6 @@ class _EnglishWriter(ChunkWriter):
             self.outside(".", ".")
 
     def clause(self, clause: Clause) -> None:
-        """A clause as a constituent of its own."""
         with self.constituent("S"):
             self.clause_parts(clause)
 
@@ -206,7 +200,6 @@ class _EnglishWriter(ChunkWriter):
                 self.adverb(frequency, in_verb_group=after_first)
 
     def record_subject(self, clause: Clause) -> None:
-        """Record the subject of the finite verb that was just written."""
         subject = clause.subject
         if isinstance(subject, NounPhrase):
             is_hidden = _hides_number(clause) and (subject.relative is None or _hides_number(subject.relative))
@@ -235,7 +228,6 @@ class _EnglishWriter(ChunkWriter):
             self.subordinate(COMPLEMENTIZERS[verb.frame], clause.complement)
 
     def subordinate(self, connective: Word, clause: Clause) -> None:
-        """A conjunction and its clause."""
         with self.constituent("SBAR"):
             if connective.tag == "WRB":
                 self.phrase("WHADVP", (connective.english, connective.tag), chunk="ADVP")
@@ -267,7 +259,6 @@ def _article(next_word: str) -> str:
 
 
 def _tagged(quality: Quality) -> list[Tagged]:
-    """The words of an adjective with its intensifier."""
     return [*(quality.intensifier.english if quality.intensifier else ()), (quality.adjective.english, "JJ")]
 
 

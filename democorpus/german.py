@@ -55,7 +55,6 @@ class GermanSentence(NamedTuple):
 
 
 def realise_german(sentence: Sentence) -> GermanSentence:
-    """Turn a derivation into German."""
     writer = _GermanWriter()
     writer.sentence(sentence)
     return GermanSentence(tuple(writer.tokens), tuple(writer.chunks), tuple(writer.agreements))
@@ -75,12 +74,10 @@ class _GermanWriter(ChunkWriter):
         self.comma_due = False
 
     def chunk(self, kind: str | None, *words: str) -> None:
-        """Write a whole chunk, or words outside of all chunks."""
         self.begin_chunk(kind)
         self.words(*words)
 
     def words(self, *words: str) -> None:
-        """Write tokens of the current chunk."""
         for word in words:
             if self.tokens and self.comma_due:
                 self.tokens.append(",")
@@ -133,7 +130,6 @@ class _GermanWriter(ChunkWriter):
         return head
 
     def prepositional(self, phrase: PrepositionalPhrase, *, postponed: Postponed = None) -> None:
-        """A prepositional phrase."""
         self.preposition(phrase.preposition.german, phrase.object, phrase.preposition.case, postponed=postponed)
 
     def preposition(self, preposition: str, object_: Nominal, case: int, *, postponed: Postponed = None) -> None:
@@ -152,12 +148,10 @@ class _GermanWriter(ChunkWriter):
         self.noun_phrase(object_, case, contracted=contraction is not None, postponed=postponed)
 
     def adverb(self, adverb: Adverb | None) -> None:
-        """A fixed expression, as adverb or noun phrase."""
         if adverb:
             self.chunk("NP" if len(adverb.german) > 1 else "ADVP", *adverb.german)
 
     def sentence(self, sentence: Sentence) -> None:
-        """The whole sentence with its full stop."""
         connective, second = sentence.connective, sentence.second
         if connective and second and sentence.second_is_fronted:
             self.subordinate(connective, second)
@@ -209,7 +203,6 @@ class _GermanWriter(ChunkWriter):
         self.record_agreement(clause, head, verb, finite, prefix)
 
     def infinitive_clause(self, clause: Clause) -> None:
-        """An infinitive with zu, between commas."""
         self.comma_due = True
         postponed: list[Clause] = []
         self.middle_field(clause, postponed)
@@ -258,14 +251,12 @@ class _GermanWriter(ChunkWriter):
             self.subordinate(lexicon.COMPLEMENTIZERS[clause.verb.frame], clause.complement)
 
     def subordinate(self, connective: Word, clause: Clause) -> None:
-        """A conjunction and its clause, between commas."""
         self.comma_due = True
         self.chunk("SBAR", connective.german)
         self.final_clause(clause)
         self.comma_due = True
 
     def relative(self, clause: Clause) -> None:
-        """A relative clause, between commas."""
         self.comma_due = True
         gap = clause.relative_slot
         if gap == "object" and clause.object is not None:

@@ -23,8 +23,6 @@ class Quality(NamedTuple):
 
 
 class PrepositionalPhrase(NamedTuple):
-    """A preposition with its object."""
-
     preposition: Word
     object: Nominal
 
@@ -100,12 +98,10 @@ class Clause(NamedTuple):
 
     @property
     def agreement(self) -> int:
-        """The agreement of the finite verb with its subject."""
         return agreement(self.subject)
 
     @property
     def relative_slot(self) -> Slot:
-        """The slot of a relative clause that holds the relative pronoun."""
         if isinstance(self.subject, Relative):
             return "subject"
         return "object" if isinstance(self.object, Relative) else "place"

@@ -35,8 +35,6 @@ class Contrast(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoPair:
-    """A sentence pair with its tokens, tree, chunks and contrastive variant."""
-
     source: str
     target: str
     source_tokens: tuple[str, ...]
@@ -123,7 +121,6 @@ def _sentences(
 
 
 def split_of(digest: bytes) -> str:
-    """The split of a sentence, given the digest of its English text."""
     return SPLITS[int.from_bytes(digest[:8], "big") % len(SPLITS)]
 
 
@@ -133,7 +130,6 @@ def detokenise(tokens: tuple[str, ...]) -> str:
 
 
 def _with_wrong_verb(german: GermanSentence, agreement: Agreement) -> str:
-    """The text of a sentence with one of its verbs in the wrong number."""
     return detokenise((*german.tokens[: agreement.verb], agreement.wrong, *german.tokens[agreement.verb + 1 :]))
 
 

@@ -124,15 +124,12 @@ class Sampler:
         self.relative_of_subject = relative_of_subject
 
     def draw(self, distribution: Distribution[Item]) -> Item:
-        """An item drawn from a distribution."""
         return distribution.items[bisect(distribution.cumulative, self.random())]
 
     def choose(self, items: Sequence[Item]) -> Item:
-        """An item drawn uniformly."""
         return items[int(self.random() * len(items))]
 
     def chance(self, probability: float) -> bool:
-        """True with this probability."""
         return self.random() < probability
 
     def sentence(self) -> Sentence:
@@ -252,7 +249,6 @@ class Sampler:
         return ("past" if past else "perfect" if self.chance(PERFECT) else "present"), None
 
     def time_adverb(self, tense: Tense, modal: Modal | None) -> Adverb | None:
-        """An expression of time that fits the tense."""
         if tense == "perfect":
             return None
         if tense == "past" or modal in lexicon.MODALS["past"]:
@@ -308,7 +304,6 @@ class Sampler:
         return nominal
 
     def name(self) -> Name:
-        """The name of a person, with or without family name."""
         female = self.chance(0.5)
         given = self.draw(WOMEN if female else MEN)
         words = (given, self.draw(FAMILIES)) if self.chance(FAMILY_NAME) else (given,)
@@ -338,7 +333,6 @@ class Sampler:
                 return determiner
 
     def qualities(self, kind: str) -> tuple[Quality, ...]:
-        """Zero to two adjectives."""
         count = self.random()
         if count >= ONE_QUALITY + TWO_QUALITIES:
             return ()
@@ -349,14 +343,12 @@ class Sampler:
         return (first, Quality(second))
 
     def owner(self, kind: str, depth: int) -> NounPhrase | Name:
-        """The owner of a thing of this kind."""
         owner_kind = self.choose("pl" if kind in "tel" else "p")
         if owner_kind == "p" and self.chance(NAME):
             return self.name()
         return self.noun_phrase(self.draw(NOUNS[owner_kind]), depth, NO_RELATIVE)
 
     def attribute(self, noun: Noun) -> PrepositionalPhrase:
-        """A prepositional phrase that describes a noun."""
         if noun.kind in "pa" and self.chance(0.5):
             return PrepositionalPhrase(lexicon.WITH, self.noun_phrase_of("t"))
         if noun.kind in "dx":
@@ -366,16 +358,13 @@ class Sampler:
         return self.location(0)
 
     def noun_phrase_of(self, kinds: str, depth: int = 0) -> NounPhrase:
-        """A noun phrase of one of these kinds."""
         return self.noun_phrase(self.draw(NOUNS[self.choose(kinds)]), depth)
 
     def at_city(self, preposition: Word) -> PrepositionalPhrase:
-        """A preposition with a city."""
         city = self.draw(CITIES)
         return PrepositionalPhrase(preposition, Name((city.english,), (city.german,)))
 
     def location(self, depth: int) -> PrepositionalPhrase:
-        """A phrase for the place of something."""
         form = self.random()
         if form < 0.15:
             return self.at_city(lexicon.IN_CITY)
@@ -385,14 +374,12 @@ class Sampler:
         return PrepositionalPhrase(lexicon.AT_PLACE[place.noun.place], place)
 
     def goal(self, depth: int) -> PrepositionalPhrase:
-        """A phrase for the goal of a movement."""
         if self.chance(0.15):
             return self.at_city(lexicon.TO_CITY)
         place = self.noun_phrase_of("l", depth)
         return PrepositionalPhrase(lexicon.TO_PLACE[place.noun.place], place)
 
     def adjunct(self) -> PrepositionalPhrase:
-        """A phrase for the place, the time or the company of an action."""
         form = self.random()
         if form >= 0.4:
             return self.location(0)
@@ -415,7 +402,6 @@ def anaphor(subject: Nominal) -> Pronoun:
 
 
 def kind_of(subject: Nominal) -> str:
-    """The kind of a subject."""
     if isinstance(subject, NounPhrase):
         return subject.noun.kind
     return kind_of(subject.first) if isinstance(subject, Coordination) else "p"

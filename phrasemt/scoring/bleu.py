@@ -115,13 +115,14 @@ def read_sides(tokens: Path, text: Path, reference_tokens: Sequence[Path], refer
         raise DataError("the test set is empty", where=tokens, next_step="give a test set with at least one sentence")
     token_lines, text_lines, *references = (list(side) for side in zip(*lines, strict=True))
     warn_of_leftovers(text, text_lines, check_side(tokens, token_lines, text, text_lines))
+    has_sidecar = sidecar_path(reference_tokens[0]).exists()
     return Sides(
         tokens=token_lines,
         text=text_lines,
         reference_tokens=references[: len(reference_tokens)],
         reference=references[len(reference_tokens) :],
         digests={"tokens": list(map(digest_file, reference_tokens)), "text": list(map(digest_file, reference))},
-        tokens_made_by=_versions_of_tokens(reference_tokens[0]),
+        tokens_made_by=Sidecar.beside(reference_tokens[0]).versions if has_sidecar else {},
     )
 
 
@@ -147,7 +148,9 @@ def check_side(tokens: Path, token_lines: Sequence[str], text: Path, text_lines:
 
 def score_texts(sides: Sides, target: Tokenizer, reference_length: ReferenceLength) -> Scores:
     """The scores of one test set in all conventions."""
-    tokenizer = _joined(_signature_of_tokens(target, sides.tokens_made_by), _length_signature(reference_length))
+    tokenizer = _joined(
+        _signature_of_tokens(target, sides.tokens_made_by), "reflen:shortest" if reference_length == "shortest" else ""
+    )
     metrics: dict[str, BleuScore | MetricScore] = {}
     statistics: dict[str, list[list[int | float]]] = {}
 
@@ -221,15 +224,6 @@ def _scored(
 
 def _joined(*signatures: str) -> str:
     return "|".join(filter(None, signatures))
-
-
-def _length_signature(reference_length: ReferenceLength) -> str:
-    return "reflen:shortest" if reference_length == "shortest" else ""
-
-
-def _versions_of_tokens(reference_tokens: Path) -> dict[str, str]:
-    """The versions of the libraries that tokenised a reference, from its sidecar; none without a sidecar."""
-    return Sidecar.beside(reference_tokens).versions if sidecar_path(reference_tokens).exists() else {}
 
 
 def _signature_of_tokens(tokenizer: Tokenizer, versions: Mapping[str, str]) -> str:

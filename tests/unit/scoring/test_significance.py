@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest, Result
+from scipy import stats as distributions
 
 from phrasemt.artefacts.scores import Comparison, ComparisonOnTestSet, MetricComparison, MetricScore, SystemScores
-from phrasemt.errors import DataError, MismatchError
+from phrasemt.errors import MismatchError
 from phrasemt.files.lines import write_lines
 from phrasemt.scoring import significance
 from phrasemt.scoring.bleu import score_system
@@ -25,10 +26,12 @@ from phrasemt.scoring.significance import (
     compare_resampled,
     compare_systems,
     decimals_of,
+    detectable,
     holm,
     over_trainings,
     p_text,
     seed_variations,
+    seeds_needed,
 )
 from phrasemt.scoring.statistics import corpus_bleu, corpus_scores
 from phrasemt.stages.scoring import CompareSystems, ScoreSystem
@@ -204,9 +207,10 @@ def test_identical_systems_are_not_significant(tmp_path: Path) -> None:
     found = compare(
         tmp_path,
         [score(tmp_path, lines, references, system="base", seed=seed) for seed in (1, 2)],
-        [score(tmp_path, lines, references, system="new", seed=1)],
+        [score(tmp_path, lines, references, system="new", seed=seed) for seed in (1, 2)],
     ).metrics["bleu_tok"]
-    assert found.p_values.koehn2004 == found.p_values.two_sided == found.p_values.over_seeds == 1.0
+    p_values = found.p_values
+    assert p_values.koehn2004 == p_values.two_sided == p_values.over_seeds == p_values.randomization == 1.0
     assert found.over_seeds is not None
     assert found.over_seeds.seeds_needed is None
     assert (found.difference.value, found.difference.low, found.difference.high) == (0, 0, 0)
@@ -255,13 +259,6 @@ def test_means_of_a_metric_of_the_user_equal_plain_loops(tmp_path: Path, better:
     assert found.p_values.koehn2004 == (sum(not_better) + 1) / 231
     below = sum(d <= 0 for d in differences)
     assert found.p_values.two_sided == min(1, 2 * (min(below, 230 - below) + 1) / 231)
-
-
-def test_equal_scores_of_a_metric_of_the_user_have_p_1(tmp_path: Path) -> None:
-    runs = [np.random.default_rng(seed).normal(size=30).tolist() for seed in (1, 2)]
-    found = with_metrics(tmp_path, runs, runs)
-    assert found.p_values.two_sided == found.p_values.over_seeds == found.p_values.randomization == 1
-    assert (found.difference.value, found.difference.low, found.difference.high) == (0, 0, 0)
 
 
 def test_a_metric_that_one_side_lacks_is_refused(tmp_path: Path) -> None:
@@ -548,12 +545,10 @@ def test_refuses_scores_that_do_not_belong_together(
     assert not (tmp_path / "comparison.json").exists()
 
 
-@pytest.mark.parametrize("change", [-1, 1])
-def test_refuses_other_sentence_counts(tmp_path: Path, texts: tuple[list[str], list[str]], change: int) -> None:
+def test_refuses_other_sentence_counts(tmp_path: Path, texts: tuple[list[str], list[str]]) -> None:
     base = score(tmp_path, *texts, system="base", seed=1)
-    longer = [side[:-1] if change < 0 else [*side, "a b"] for side in texts]
-    new = score(tmp_path, *longer, system="new", seed=1)
-    with pytest.raises(MismatchError, match=rf"the number of sentences differs \(expected 10, found {10 + change}\)"):
+    new = score(tmp_path, *(side[:-1] for side in texts), system="new", seed=1)
+    with pytest.raises(MismatchError, match=r"the number of sentences differs \(expected 10, found 9\)"):
         compare(tmp_path, [base], [new])
 
 
@@ -565,12 +560,6 @@ def test_refuses_a_seed_given_twice_or_none(tmp_path: Path, texts: tuple[list[st
         compare(tmp_path, [base], [new, copy])
     with pytest.raises(MismatchError, match=r"new needs one score file for each seed \(found seeds \[\]\)"):
         compare(tmp_path, [base], [])
-
-
-def test_subwords_never_reach_a_comparison(tmp_path: Path, texts: tuple[list[str], list[str]]) -> None:
-    hypotheses, references = texts
-    with pytest.raises(DataError, match="the text is cut into subwords"):
-        score(tmp_path, ["Ka@@ tze", *hypotheses[1:]], references, system="base", seed=1)
 
 
 def _peak_of_tests(samples: int) -> int:
@@ -591,7 +580,30 @@ def test_memory_does_not_grow_with_the_samples() -> None:
     assert _peak_of_tests(2000) < 1.2 * _peak_of_tests(200)
 
 
-def test_score_files_are_read_back_as_written(tmp_path: Path, texts: tuple[list[str], list[str]]) -> None:
-    path = score(tmp_path, *texts, system="base", seed=1)
-    SystemScores.read(path).write(tmp_path / "again")
-    assert (tmp_path / "again").read_bytes() == path.read_bytes()
+@pytest.mark.parametrize("freedom", [2, 4, 6, 20])
+def test_a_detectable_difference_is_found_in_four_of_five_tests(freedom: int) -> None:
+    """Witness: the noncentral t distribution of SciPy; the sum of two quantiles is its usual approximation."""
+    limit = distributions.t.ppf(0.975, freedom)
+    assert 1 - distributions.nct.cdf(limit, freedom, detectable(0.4, freedom) / 0.4) == pytest.approx(0.8, abs=0.06)
+
+
+@pytest.mark.parametrize(("difference", "deviations"), [(0.5, (0.3, 0.3)), (0.3, (0.3, 0.2)), (1.0, (0.3, 0.6))])
+def test_seeds_needed_have_the_power_in_a_t_test(difference: float, deviations: tuple[float, float]) -> None:
+    """Witness: the noncentral t distribution of SciPy, with the pooled variance of two equal groups."""
+
+    def power(runs: int) -> float:
+        freedom = 2 * runs - 2
+        center = difference / (sum(d**2 for d in deviations) / runs) ** 0.5
+        limit = distributions.t.ppf(0.975, freedom)
+        return 1 - distributions.nct.cdf(limit, freedom, center)
+
+    runs = seeds_needed(difference, *deviations)
+    assert runs is not None
+    assert power(runs) > 0.78
+    assert power(runs - 1) < 0.82
+
+
+def test_seeds_needed_at_the_edges() -> None:
+    assert seeds_needed(0.0, 0.3, 0.3) is None
+    assert seeds_needed(-0.5, 0.3, 0.3) == seeds_needed(0.5, 0.3, 0.3)
+    assert seeds_needed(9.0, 0.3, 0.3) == seeds_needed(0.1, 0.0, 0.0) == 2

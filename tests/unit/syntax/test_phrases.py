@@ -311,11 +311,3 @@ def test_right_branching_trees():
     assert right_tree(1) == "(X (W 0))"
     assert right_tree(2) == "(X (W 0) (W 1))"
     assert right_tree(4) == "(X (W 0) (X (W 1) (X (W 2) (W 3))))"
-
-
-def test_same_file_for_every_number_of_cores(split, monkeypatch):
-    monkeypatch.setattr(phrases, "_LINES_PER_BATCH", 5)
-    sentences = [" ".join(map(str, range(number))) for number in range(40)]
-    for cores in (1, 2):
-        split.extract(sentences, mode="random", cores=cores, name=str(cores))
-    assert (split.folder / "1").read_bytes() == (split.folder / "2").read_bytes()

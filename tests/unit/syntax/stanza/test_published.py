@@ -167,13 +167,8 @@ def test_packages_have_all_files_of_their_roles() -> None:
 
 
 def test_unknown_packages_and_languages() -> None:
-    with pytest.raises(DataError) as raised:
+    with pytest.raises(DataError, match=r"language en: unknown package .* did you mean 'ptb3_charlm'\?\)\. Next: name"):
         files_of_package("en", "ptb3")
-    assert str(raised.value) == (
-        "language en: unknown package of Stanza (expected one of ptb3-revised_charlm, ptb3_charlm, found 'ptb3'; did "
-        "you mean 'ptb3_charlm'?). Next: name one of these, give your own model files, or let the workflow train a "
-        "parser"
-    )
     with pytest.raises(DataError, match=r"parsers: unknown language \(expected one of en, de, zh, found 'fr'\)"):
         files_of_package("fr", "wsj")
 
