@@ -2,7 +2,7 @@
 #
 # Jobs that a training waits for begin before trainings that wait for nothing (flow.priority).
 #
-# The store is the folder $PHRASEMT_CACHE, which the study's `cache` sets unless the environment does. It is no output:
+# The store is the folder $PHRASEMT_CACHE, by default resources/cache. It is no output:
 # what a job finds there it need not parse again, and the job's own output is whole without it.
 
 

@@ -19,9 +19,8 @@ from phrasemt.files.blobs import Cleaning
 from phrasemt.runs.display import size, table
 from phrasemt.syntax.store import AnnotationStore
 from phrasemt.workflow import cache as outputs
-from phrasemt.workflow.cache import CACHE
+from phrasemt.workflow.cache import CACHE, DEFAULT_CACHE
 
-DEFAULT_CACHE = Path("resources/cache")
 SECONDS_OF_A_DAY = 86_400
 
 
@@ -33,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path(os.environ.get(CACHE) or DEFAULT_CACHE),
         metavar="FOLDER",
-        help=f"shared folder, `cache` in the study (default: the environment variable {CACHE}, or {DEFAULT_CACHE})",
+        help=f"shared folder (default: the environment variable {CACHE}, or {DEFAULT_CACHE})",
     )
 
     def action(name: str, function: Any, text: str) -> argparse.ArgumentParser:

@@ -87,7 +87,7 @@ class Attentions:
 
     @classmethod
     def of(cls, settings: TransformerModel | LanguageModel) -> Attentions:
-        """Return the attentions that `attention` and its options name, and attention to tokens in all other places."""
+        """Return the attentions that `attention` and its options name."""
         sizes = settings.width, settings.heads, settings.attn_dropout
         itself = partial(SelfAttention, *sizes)
         tokens = cls(enc_self=itself, dec_self=itself, cross=partial(KeyValueAttention, *sizes))
@@ -98,8 +98,7 @@ class Attentions:
             options: dict[str, Any] = {"ngrams": settings.ngrams, "score": settings.ngram_score}
             of_itself = partial(NgramSelfAttention, *sizes, **options)
             of_memory = partial(NgramKeyValueAttention, *sizes, **options)
-            ngrams: dict[str, Any] = {"enc_self": of_itself, "dec_self": of_itself, "cross": of_memory}
-            return replace(tokens, **{place: ngrams[place] for place in settings.ngram_where})
+            return cls(enc_self=of_itself, dec_self=of_itself, cross=of_memory)
         return tokens
 
 

@@ -23,7 +23,7 @@ Deviations and choices (docs/decisions.md, N1-N9)
     Eq. (4), (5)  without padding S keys have S-n+1 n-grams (N1). A query may use an n-gram if it may use the n-gram's
                   last token; the paper does not say which n-grams the decoder may use (N3)
     Eq. (5)       divided by sqrt(n d/h) in each head (N2)
-    ngram_where   all three attentions, because only this gives the paper's numbers of parameters (N4)
+    Places: all three attentions, because only this gives the paper's numbers of parameters (N4)
     norm: pre, tie: all, no softmax bias, dropout in four places: as in tensor2tensor, in preset ng (N7, N8)
     Initial values: the n matrices of W_v are Xavier-uniform, divided by sqrt(n): equal variance of values for all n.
 

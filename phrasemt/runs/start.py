@@ -43,7 +43,7 @@ from phrasemt.runs.site import outdated_site
 from phrasemt.runs.status import failures, status_of
 from phrasemt.study.reading import study_of
 from phrasemt.study.schema import Study
-from phrasemt.workflow.cache import CACHE
+from phrasemt.workflow.cache import CACHE, DEFAULT_CACHE
 from phrasemt.workflow.check import checked, read_study
 from phrasemt.workflow.flow import Files, Flow
 from phrasemt.workflow.inputs import Wildcards
@@ -97,7 +97,7 @@ def _prepare(workflow: Any, study: Study, path: Path) -> Flow:
             workflow.global_resources["_cores"] = sys.maxsize
         if (warning := outdated_site()) is not None:
             print(f"phrasemt: warning: {warning}", file=sys.stderr)
-    folders = ((CACHE, study.cache), (LOCK, path.with_suffix(".lock")))
+    folders = ((CACHE, DEFAULT_CACHE), (LOCK, path.with_suffix(".lock")))
     for name, folder in folders:
         if folder is not None and not os.environ.get(name):  # an empty one would be the folder of the run
             os.environ[name] = str(folder)

@@ -14,7 +14,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     Discriminator,
@@ -177,9 +177,8 @@ class Architecture(Settings, ABC):
         return self
 
 
-NgramPlace = Literal["enc_self", "dec_self", "cross"]
-# The keys of each attention, of which a family may have a part.
-_OF_ATTENTION = {"relative": ("rel_k",), "ngrams": ("ngrams", "ngram_where", "ngram_score")}
+# The keys of each attention.
+_OF_ATTENTION = {"relative": ("rel_k",), "ngrams": ("ngrams", "ngram_score")}
 _ATTENTION = {"attention", *chain.from_iterable(_OF_ATTENTION.values())}
 
 
@@ -222,8 +221,7 @@ class Layers(Architecture):
         if self.width % self.heads:
             problems.append(f"width ({self.width}) must be a multiple of heads ({self.heads})")
         for attention, keys in _OF_ATTENTION.items():
-            present = [key for key in keys if key in type(self).model_fields]
-            problems += _without_effect(self, present, "attention", attention)
+            problems += _without_effect(self, keys, "attention", attention)
         refuse(problems)
         return self
 
@@ -247,17 +245,6 @@ class TransformerModel(Layers):
         description="decoder: target embeddings and output layer share a table; all: source embeddings, too (needs a "
         "shared vocabulary)",
     )
-    ngram_where: list[NgramPlace] = Field(
-        ["enc_self", "dec_self", "cross"],
-        min_length=1,
-        description="attention ngrams: attentions with n-grams (paper: all)",
-    )
-
-    @model_validator(mode="after")
-    def _places_once(self) -> TransformerModel:
-        if len(set(self.ngram_where)) != len(self.ngram_where):
-            raise ValueError(f"ngram_where contains a value twice: {', '.join(self.ngram_where)}")
-        return self
 
     @property
     def one_vocabulary(self) -> bool:
@@ -337,8 +324,6 @@ class PhraseRepresentationModel(TransformerModel):
 
 class LanguageModel(Layers):
     """Language model of the target side, a decoder without source (Nguyen et al., Table 3)."""
-
-    ngram_where: ClassVar[list[NgramPlace]] = ["dec_self"]
 
     family: Literal["language_model"] = Field(description="model family, phrasemt/models/<family>.py")
     layers: Depth = Field(6, description="layers N")

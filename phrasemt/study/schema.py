@@ -367,11 +367,6 @@ class Study(Settings):
         default_factory=dict, description="metrics of your own programs, by name, for systems that translate"
     )
     analyses: Analyses = Field(default_factory=Analyses, description="analyses beside scores")
-    cache: Path = Field(
-        Path("resources/cache"),
-        description="folder of parses and of outputs of the stages before training, which studies and users can "
-        "share; the environment variable PHRASEMT_CACHE replaces it. Changes no result",
-    )
 
     @model_validator(mode="after")
     def _fits_together(self) -> Study:

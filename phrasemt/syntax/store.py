@@ -224,5 +224,5 @@ def _read_card(path: Path) -> dict[str, Any]:
         expected=f"format version {FORMAT}",
         found=reason,
         next_step="delete the file, and the next run with this annotator writes it again; or use another folder "
-        "(`cache` in the study)",
+        "(PHRASEMT_CACHE)",
     )

@@ -35,6 +35,7 @@ from phrasemt.stages.stage import Stage
 log = logging.getLogger("phrasemt.workflow.cache")
 
 CACHE = "PHRASEMT_CACHE"
+DEFAULT_CACHE = Path("resources/cache")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 

@@ -26,7 +26,7 @@ from phrasemt.study.datasets import Dataset, RegistryText
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Adam, Study, Training
 from phrasemt.study.tokenization import language_name, problem_of_language
-from phrasemt.workflow.cache import CACHE
+from phrasemt.workflow.cache import CACHE, DEFAULT_CACHE
 from phrasemt.workflow.model_folder import read_manifest
 from phrasemt.workflow.paths import initial_weights
 
@@ -235,15 +235,10 @@ def _same_file_problems(study: Study) -> Iterator[str]:
                 yield f"{two.text}.{two.key}: the same file as {one.text}.{one.key}"
 
 
-def _cache_problems(study: Study) -> Iterator[str]:
-    cache = Path(os.environ.get(CACHE) or study.cache)
+def _cache_problems(_study: Study) -> Iterator[str]:
+    cache = Path(os.environ.get(CACHE) or DEFAULT_CACHE)
     if not next(path for path in (cache, *cache.absolute().parents) if path.exists()).is_dir():
-        yield f"{_named_by('cache', CACHE)}: not a folder: {cache}"
-
-
-def _named_by(key: str, variable: str) -> str:
-    """What names a folder of the machine: the variable of the environment if it is set, else the study."""
-    return f"the environment variable {variable}" if os.environ.get(variable) else key
+        yield f"{CACHE}: not a folder: {cache}"
 
 
 def _files_of_the_user(study: Study) -> Iterator[tuple[str, Path]]:

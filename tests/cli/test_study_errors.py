@@ -132,7 +132,7 @@ TRANSCRIPTS = {
         "  - datasets.demo.splits.test.files.0.part: missing\n"
         "  - systems.transformer.model.widht: unknown key; did you mean 'width'?; allowed: family, width, heads, "
         "ffn_width, dropout, attn_dropout, act_dropout, norm, embed_ln, softmax_bias, init, attention, rel_k, ngrams, "
-        "ngram_score, encoder_layers, decoder_layers, tie, ngram_where\n",
+        "ngram_score, encoder_layers, decoder_layers, tie\n",
     ),
     "mistakes in a sample, and in a list, of dev": (
         RIGHT.replace(
@@ -154,7 +154,7 @@ TRANSCRIPTS = {
         RIGHT.replace("width: 16", "preset: xu2020") + "    beam: 4\n",
         "  - systems.base.model.preset: unknown key; it belongs to systems.base; allowed: family, width, heads, "
         "ffn_width, dropout, attn_dropout, act_dropout, norm, embed_ln, softmax_bias, init, attention, rel_k, ngrams, "
-        "ngram_score, encoder_layers, decoder_layers, tie, ngram_where\n"
+        "ngram_score, encoder_layers, decoder_layers, tie\n"
         "  - systems.base.beam: unknown key; it belongs to systems.base.decoding; allowed: title, stands_for, preset, "
         "model, init_from, seeds, training, decoding\n",
     ),
@@ -170,9 +170,9 @@ TRANSCRIPTS = {
         "dl4mt, biscale; phrasemt/models/cost.py needs a class Settings(Architecture) with family: "
         'Literal["cost"] (docs/adding-a-system.md)\n'
         "  - seed: unknown key; did you mean 'seeds'?; allowed: study, title, seeds, datasets, systems, parsers, "
-        "chunkers, comparison, metrics, analyses, cache\n"
+        "chunkers, comparison, metrics, analyses\n"
         "  - training: unknown key; it belongs to systems.<name>; allowed: study, title, seeds, datasets, systems, "
-        "parsers, chunkers, comparison, metrics, analyses, cache\n",
+        "parsers, chunkers, comparison, metrics, analyses\n",
     ),
     "values of another type": (
         RIGHT.replace(
@@ -205,13 +205,12 @@ TRANSCRIPTS = {
         "  - metrics.a: command: a placeholder is a name in braces, found '{hypotheses:>9}'\n"
         "  - metrics.c: command: a placeholder is a name in braces, found '{hypotheses!r}'\n",
     ),
-    "headings of other columns, and a cache that is a file": (
+    "headings of other columns": (
         RIGHT
         + "metrics:\n  a: {command: 'cat {hypotheses}', heading: b}\n  b: {command: 'cat {hypotheses}'}\n"
-        + "  c: {command: 'cat {hypotheses}', heading: BLEU tok}\ncache: study.yaml/cache\n",
+        + "  c: {command: 'cat {hypotheses}', heading: BLEU tok}\n",
         "  - metrics.b: its heading 'b' is that of metrics.a; give another `heading`\n"
-        "  - metrics.c: its heading 'BLEU tok' is that of a column of every table; give another `heading`\n"
-        "  - cache: not a folder: study.yaml/cache\n",
+        "  - metrics.c: its heading 'BLEU tok' is that of a column of every table; give another `heading`\n",
     ),
     "one file for two things": (
         RIGHT.replace(

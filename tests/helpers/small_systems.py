@@ -65,8 +65,8 @@ SYSTEMS: dict[str, Architecture] = {
     "+Max+Attn+TA, phrasal 1-2-3": PhraseRepresentationModel(
         **SMALL, **NO_DROPOUT, phrase=SHORT_PHRASES, pool="attn", ta="on", attention="ngrams", ngrams=3
     ),
-    "xu-code, phrasal 1-2 in encoder": PhraseRepresentationModel(
-        **SMALL, **NO_DROPOUT, phrase=SHORT_PHRASES, **NEUTRON, attention="ngrams", ngram_where=["enc_self"]
+    "xu-code, phrasal 1-2": PhraseRepresentationModel(
+        **SMALL, **NO_DROPOUT, phrase=SHORT_PHRASES, **NEUTRON, attention="ngrams"
     ),
     "relative positions": TransformerModel(
         **SMALL, **NO_DROPOUT, attention="relative", rel_k=2
@@ -77,7 +77,6 @@ SYSTEMS: dict[str, Architecture] = {
     "phrasal 1-2": TransformerModel(**SMALL, **NO_DROPOUT, attention="ngrams"),
     "phrasal 1-2-3-4": TransformerModel(**SMALL, **NO_DROPOUT, attention="ngrams", ngrams=4, norm="pre", tie="all"),
     "phrasal 1-2 static": TransformerModel(**SMALL, **NO_DROPOUT, attention="ngrams", ngram_score="static"),
-    "phrasal 1-2 in cross only": TransformerModel(**SMALL, **NO_DROPOUT, attention="ngrams", ngram_where=["cross"]),
     "language model": LanguageModel(**SMALL_LM, **NO_DROPOUT),
     "language model, relative": LanguageModel(**SMALL_LM, **NO_DROPOUT, norm="pre", attention="relative", rel_k=2),
     "language model, phrasal": LanguageModel(**SMALL_LM, **NO_DROPOUT, norm="pre", attention="ngrams", ngrams=3),

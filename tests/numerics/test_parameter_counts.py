@@ -206,11 +206,10 @@ def test_count_of_a_preset(preset):
 
 
 @pytest.mark.parametrize("ngrams", [1, 2, 3, 4])
-@pytest.mark.parametrize("where", [["enc_self"], ["dec_self", "cross"], ["enc_self", "dec_self", "cross"]])
-def test_phrasal_attention_closed_form(ngrams, where):
-    settings = TransformerModel(attention="ngrams", ngrams=ngrams, ngram_where=where, tie="all", softmax_bias=False)
+def test_phrasal_attention_closed_form(ngrams):
+    settings = TransformerModel(attention="ngrams", ngrams=ngrams, tie="all", softmax_bias=False)
     plain = body(D, F, 6, 6) + 1000 * D
-    assert count(settings, 1000) == plain + phrasal(D, ngrams, 6 * len(where))
+    assert count(settings, 1000) == plain + phrasal(D, ngrams, 6 * 3)
 
 
 @pytest.mark.parametrize(

@@ -34,13 +34,6 @@ def test_closed_form(score):
         assert count(TransformerModel(attention="ngrams", ngrams=ngrams, norm="pre", **shape), v) == both_ends
 
 
-def test_only_the_places_of_the_settings_have_ngrams():
-    d, plain = 512, count(TransformerModel(), 100)
-    bigrams = 6 * (2 * 2 * d * d)  # in six layers: two matrices of queries, two of values
-    for where, modules in ((["enc_self"], 1), (["dec_self"], 1), (["cross", "enc_self"], 2)):
-        assert count(TransformerModel(attention="ngrams", ngram_where=where), 100) == plain + modules * bigrams
-
-
 @pytest.mark.parametrize(("ngrams", "millions"), [(1, "63.05"), (2, "81.92"), (3, "110.23"), (4, "147.98")])
 def test_figures_of_the_paper(ngrams, millions):
     """63M, 81M and 110M in the paper's Table 1, cut off; it has no 1-2-3-4."""
@@ -108,9 +101,3 @@ def test_phrase_mass_is_the_mean_over_all_queries_of_all_batches(make_model, mak
     _, together = model.measure([make_batch(settings, SOURCES, TARGETS)])
     _, alone = model.measure([make_batch(settings, SOURCES, TARGETS, only=row) for row in range(len(SOURCES))])
     assert alone == pytest.approx(together, abs=1e-12)
-
-
-@torch.no_grad()
-def test_places_without_ngrams_have_no_phrase_mass(make_model, make_batch):
-    settings = TransformerModel(**SMALL, **NO_DROPOUT, attention="ngrams", ngram_where=["cross"])
-    assert list(make_model(settings).measure([make_batch(settings, SOURCES, TARGETS)])[1]) == ["phrase_mass_cross"]

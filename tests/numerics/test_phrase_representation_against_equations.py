@@ -65,7 +65,7 @@ class Reference:
         """Attention to tokens, or what the settings have in its place; causal: in the decoder, to itself."""
         settings, causal = self.settings, place == "dec_self"
         module = self.model.get_submodule(name)
-        if settings.attention == "ngrams" and place in settings.ngram_where:
+        if settings.attention == "ngrams":
             weights = [parameter for key, parameter in module.named_parameters() if key != "output"]
             numbers = settings.ngrams, settings.ngram_score
             return list(to_ngrams(queries, memory, (*weights, module.output), *numbers, causal=causal)[0])
@@ -251,7 +251,7 @@ ATTENTIVE = {"pool": "attn", "ta": "on"}
         {**ATTENTIVE, "norm": "pre", "tie": "all"},
         {**ATTENTIVE, "width": 6, "attention": "relative", "rel_k": 2},
         {**ATTENTIVE, "width": 6, "attention": "ngrams", "ngrams": 3},
-        {**NEUTRON, "width": 6, "attention": "ngrams", "ngram_score": "static", "ngram_where": ["dec_self", "cross"]},
+        {**NEUTRON, "width": 6, "attention": "ngrams", "ngram_score": "static"},
         NEUTRON,
         {**NEUTRON, "norm": "pre"},
     ],

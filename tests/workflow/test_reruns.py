@@ -177,7 +177,6 @@ STUDY_CHANGES: dict[str, tuple[str, set[str]]] = {
     "other phrases": (_changed(_at("systems.max.model.phrase.ntok_max", 4)), PHRASES),
     "parse_jobs": (_changed(_at("datasets.demo.parse_jobs", 2)), ANNOTATIONS),
     "overlap": (_changed(_at("datasets.demo.overlap", "allowed")), {"compare_splits", "make_table", "write_report"}),
-    "cache": (_changed(_at("cache", "somewhere")), set()),
     "subwords.merges": (_changed(_at("datasets.demo.subwords.merges", 90)), SUBWORDS),
     "whole words": (_changed(_at("datasets.demo.subwords", {"unit": "word", "words": 90})), VOCABULARY),
     "cleaning of the training pairs": (

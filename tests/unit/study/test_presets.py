@@ -156,17 +156,7 @@ EXPECTED: dict[str, tuple[Values, Values, Values]] = {  # model, training, decod
     "ng-base": (NG_MODEL, NG_TRAINING, NG_DECODING),
     "ng-big": ({**NG_MODEL, **BIG}, NG_TRAINING, NG_DECODING),
     "ng-shaw": ({**NG_MODEL, "attention": "relative", "rel_k": 16}, NG_TRAINING, NG_DECODING),
-    "ng": (
-        {
-            **NG_MODEL,
-            "attention": "ngrams",
-            "ngrams": 2,
-            "ngram_where": ["enc_self", "dec_self", "cross"],
-            "ngram_score": "query_kernel",
-        },
-        NG_TRAINING,
-        NG_DECODING,
-    ),
+    "ng": ({**NG_MODEL, "attention": "ngrams", "ngrams": 2, "ngram_score": "query_kernel"}, NG_TRAINING, NG_DECODING),
     "ng-lm-base": (LM, LM_TRAINING, {}),
     "ng-lm-shaw": ({**LM, "attention": "relative", "rel_k": 16}, LM_TRAINING, {}),
     "ng-lm": ({**LM, "attention": "ngrams", "ngrams": 2}, LM_TRAINING, {}),
@@ -290,16 +280,13 @@ def test_the_attention_of_a_preset_comes_with_it_to_phrase_representations(study
 
 
 def test_options_of_another_attention_are_named(problems) -> None:
-    assert problems({"preset": "xu-paper", "model": {"ngrams": 3, "ngram_where": ["cross"], "rel_k": 2}}) == [
+    assert problems({"preset": "xu-paper", "model": {"ngrams": 3, "rel_k": 2}}) == [
         "systems.mine.model: rel_k has no effect with attention: tokens, only with attention: relative",
         "systems.mine.model: ngrams has no effect with attention: tokens, only with attention: ngrams",
-        "systems.mine.model: ngram_where has no effect with attention: tokens, only with attention: ngrams",
     ]
     assert problems({"preset": "ng-shaw", "model": {"ngram_score": "static"}}) == [
         "systems.mine.model: ngram_score has no effect with attention: relative, only with attention: ngrams"
     ]
-    (found,) = problems({"preset": "ng-lm", "model": {"ngram_where": ["cross"]}})
-    assert found.startswith("systems.mine.model.ngram_where: unknown key")
 
 
 def test_either_count_of_an_update_replaces_the_other(study) -> None:

@@ -244,17 +244,17 @@ def _workflow(path: Path, *, is_main_process: bool = True) -> SimpleNamespace:
 
 def test_a_cache_of_the_environment_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study, name = tmp_path / "study.yaml", "PHRASEMT_CACHE"
-    study.write_text(json.dumps(_study(tmp_path, cache="of/the/study")))
+    study.write_text(json.dumps(_study(tmp_path)))
     monkeypatch.setenv(name, "of/the/environment")
     monkeypatch.setenv("PATH", os.environ["PATH"])
     open_study(_workflow(study), {})
     assert os.environ[name] == "of/the/environment"
     monkeypatch.delenv(name)
     open_study(_workflow(study), {})
-    assert os.environ[name] == "of/the/study"
+    assert os.environ[name] == "resources/cache"
     monkeypatch.setenv(name, "")  # as good as none
     open_study(_workflow(study), {})
-    assert os.environ[name] == "of/the/study"
+    assert os.environ[name] == "resources/cache"
 
 
 def test_jobs_of_a_cluster_see_the_study_that_the_run_began_with(
