@@ -102,7 +102,6 @@ CHANGES = {
     "parsers.english.train.tagger_updates": (3, {"train_tagger"}),
     "parsers.english.train.vectors": (3, {"train_vectors"}),
     "chunkers.german.train.updates": (3, {"train_chunker"}),
-    "cache": ("/somewhere", set()),
 }
 
 

@@ -1,4 +1,4 @@
-"""Witness: trees written out by hand; Stanza's own reader of treebanks; brackets as evalb with COLLINS.prm lists them."""
+"""Witness: trees written by hand; Stanza's own reader of treebanks; brackets as evalb with COLLINS.prm lists them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,37 @@
+"""Witness: the noncentral t distribution of SciPy."""
+
+from __future__ import annotations
+
+import pytest
+from scipy import stats as distributions
+
+from phrasemt.scoring.significance import detectable, seeds_needed
+
+
+@pytest.mark.parametrize("freedom", [2, 4, 6, 20])
+def test_a_detectable_difference_is_found_in_four_of_five_tests(freedom: int) -> None:
+    """Witness: the noncentral t distribution of SciPy; the sum of two quantiles is its usual approximation."""
+    limit = distributions.t.ppf(0.975, freedom)
+    assert 1 - distributions.nct.cdf(limit, freedom, detectable(0.4, freedom) / 0.4) == pytest.approx(0.8, abs=0.06)
+
+
+@pytest.mark.parametrize(("difference", "deviations"), [(0.5, (0.3, 0.3)), (0.3, (0.3, 0.2)), (1.0, (0.3, 0.6))])
+def test_seeds_needed_have_the_power_in_a_t_test(difference: float, deviations: tuple[float, float]) -> None:
+    """Witness: the noncentral t distribution of SciPy, with the pooled variance of two equal groups."""
+
+    def power(runs: int) -> float:
+        freedom = 2 * runs - 2
+        center = difference / (sum(d**2 for d in deviations) / runs) ** 0.5
+        limit = distributions.t.ppf(0.975, freedom)
+        return 1 - distributions.nct.cdf(limit, freedom, center)
+
+    runs = seeds_needed(difference, *deviations)
+    assert runs is not None
+    assert power(runs) > 0.78
+    assert power(runs - 1) < 0.82
+
+
+def test_seeds_needed_at_the_edges() -> None:
+    assert seeds_needed(0.0, 0.3, 0.3) is None
+    assert seeds_needed(-0.5, 0.3, 0.3) == seeds_needed(0.5, 0.3, 0.3)
+    assert seeds_needed(9.0, 0.3, 0.3) == seeds_needed(0.1, 0.0, 0.0) == 2
