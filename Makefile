@@ -4,7 +4,6 @@ PYTHON ?= python3
 STUDY ?= config.yaml
 BIN := .venv/bin
 PROFILE ?= profiles/local
-SNAKEMAKE := $(BIN)/snakemake --profile $(PROFILE)
 MOSES ?= $(CURDIR)/.moses
 PEERS := opennmt eole joeynmt
 VERSIONS_OF_PYTHON := 3.11 3.12 3.13
@@ -33,10 +32,7 @@ demo: .venv/installed  ## run the demo study, up to the table and the report
 	@$(MAKE) --no-print-directory study STUDY=config.yaml
 
 study: .venv/installed  ## run a study: make study STUDY=studies/multi30k.yaml; add PROFILE=slurm on a cluster
-	@$(BIN)/phrasemt check $(STUDY)
-	@$(BIN)/phrasemt unlock
-	@$(SNAKEMAKE) --configfile $(STUDY) $(OPTIONS)
-	@$(BIN)/phrasemt show $(STUDY)
+	@$(BIN)/phrasemt run '$(STUDY)' --profile '$(PROFILE)' -- $(OPTIONS)
 
 paper: .venv/installed  ## plan and run all studies of a paper, and print its tables: make paper PAPER=xu2020
 	@test -n "$(PAPER)" || { echo "which paper? Next: make paper PAPER=xu2020, or nguyen2020, or zhou2017"; exit 1; }
@@ -46,8 +42,8 @@ paper: .venv/installed  ## plan and run all studies of a paper, and print its ta
 	$(BIN)/phrasemt papers $(PAPER) --format markdown --study $$studies
 
 fetch: .venv/installed  ## download all that a study needs, for a run without network: make fetch STUDY=studies/multi30k.yaml
-	@$(BIN)/phrasemt check $(STUDY)
-	@$(BIN)/snakemake --profile profiles/local --configfile $(STUDY) --until fetch_corpus fetch_stanza_file
+	@$(BIN)/phrasemt check '$(STUDY)'
+	@$(BIN)/snakemake --profile profiles/local --configfile '$(STUDY)' --until fetch_corpus fetch_stanza_file
 
 test: .venv/installed  ## run all tests, except slow ones
 	$(BIN)/pytest -m "not slow" $(SIDE_BY_SIDE)
@@ -118,6 +114,7 @@ clean:  ## remove caches and virtual environments; keep results, resources and l
 # A stamp: make installs again only when versions or dependencies change, or for another build of torch (TORCH=2.13.0+cu126).
 .venv/installed: constraints.txt pyproject.toml $(if $(TORCH),another-torch)
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and "phrasemt needs Python 3.11 or newer, $(PYTHON) is %d.%d. Next: make PYTHON=python3.12 ..." % v[:2])'
+	@test ! -L .venv || { echo "install: .venv is a link to $$(readlink -f .venv), whose installation would change. Next: rm .venv, then make install"; exit 1; }
 	@test -x $(BIN)/python || { echo "Making .venv ..."; $(PYTHON) -m venv .venv; }
 	@$(if $(TORCH),$(call with_torch,$(TORCH)),cat constraints.txt) > .venv/constraints.txt
 	@echo "Installing the versions of constraints.txt into .venv (a few minutes the first time) ..."

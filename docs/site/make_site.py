@@ -79,7 +79,7 @@ def main() -> None:
         sys.exit(
             "make site: a page is wrong, its message is above. Next: correct the document, then run `make site` again"
         )
-    print(f"The site is {BUILD / 'html' / 'index.html'}")
+    print(f"The site is {BUILD / 'html'}. As a file it has no search. Next: python3 -m http.server -d {BUILD / 'html'}")
 
 
 if __name__ == "__main__":

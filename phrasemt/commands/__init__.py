@@ -5,6 +5,7 @@ GROUPS = {
     "make and look at a study": {
         "init": "write a commented study for your own texts",
         "check": "check study files without running anything",
+        "run": "run a study with Snakemake, in this folder",
         "plan": "show which jobs the next run has, why, and what they cost",
         "status": "show the jobs and trainings of the last run, and its expected end",
         "show": "print the results table; write the figures as SVG files",

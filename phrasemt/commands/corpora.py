@@ -45,8 +45,8 @@ def _list() -> Iterator[str]:
             entry.id,
             " ".join(entry.languages),
             "?" if entry.bytes is None else size(entry.bytes),
-            " ".join((*entry.parts, *entry.contrasts)),
-            entry.terms,
+            textwrap.shorten(" ".join((*entry.parts, *entry.contrasts)), 40, placeholder=" ..."),
+            textwrap.shorten(entry.terms, 50, placeholder=" ..."),
         )
         for entry in load_registry().values()
     ]

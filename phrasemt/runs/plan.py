@@ -20,7 +20,7 @@ from snakemake.logging import logger as snakemake_log
 from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.runs.notes import PlannedJob
-from phrasemt.runs.site import make_cache_of_snakemake
+from phrasemt.runs.site import make_cache_of_snakemake, of_checkout
 from phrasemt.runs.start import Journal, planned, stages_of
 from phrasemt.workflow.changes import differences, short
 from phrasemt.workflow.check import read_study
@@ -97,7 +97,8 @@ def plan_of(path: Path, profile: str = PROFILE) -> Plan:
 
 def _dry_run(study: Path, profile: str) -> tuple[Any, str]:
     """Snakemake's workflow after a dry run in this process, and the executor that would run it."""
-    arguments = ["--profile", profile, "--configfile", str(study), "--dry-run", "--quiet", "rules", "progress"]
+    place = ["--snakefile", of_checkout("workflow/Snakefile"), "--profile", of_checkout(profile)]
+    arguments = [*place, "--configfile", str(study), "--dry-run", "--quiet", "rules", "progress"]
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
         snakemake_log.propagate = False

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import phrasemt
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import write_text
@@ -108,6 +109,19 @@ def outdated_site() -> str | None:
         if digest_file(DELIVERED) in stream.readline():
             return None
     return f"{DELIVERED} has changed since {COMPLETE} was made from it. Next: `phrasemt slurm`"
+
+
+def of_checkout(name: str) -> str:
+    """A file or folder of this folder, or else of the checkout that is installed.
+
+    Raises PhrasemtError in another checkout: the workflow of one would call the code of the other.
+    """
+    installed = Path(phrasemt.__file__).parents[1]
+    if Path("phrasemt/__init__.py").is_file() and not Path("phrasemt").samefile(installed / "phrasemt"):
+        what = "the environment belongs to another checkout of phrasemt"
+        next_step = "make install here (first `rm .venv` if it is a link), and activate .venv"
+        raise PhrasemtError(what, where=Path.cwd(), found=installed, next_step=next_step)
+    return name if Path(name).exists() or not (installed / name).exists() else str(installed / name)
 
 
 def make_cache_of_snakemake() -> None:

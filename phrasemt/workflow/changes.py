@@ -40,9 +40,13 @@ class Changes:
     @property
     def line(self) -> str | None:
         """The line above what a command shows; None without changes."""
-        what = _counted(len(self.settings), "setting has", "settings have")
-        line = f"{what} changed since these results were made; `phrasemt plan STUDY` says what runs again"
-        return line if self.jobs else None
+        return f"{self._what}; `phrasemt plan STUDY` says what runs again" if self.jobs else None
+
+    @property
+    def _what(self) -> str:
+        if not self.settings:
+            return "some of these results are of files that were made again since"
+        return f"{_counted(len(self.settings), 'setting has', 'settings have')} changed since these results were made"
 
     def refuse(self) -> None:
         """Raise MismatchError if the results were made with other settings."""
@@ -51,11 +55,10 @@ class Changes:
         named = [f"{what} ({where})" for what, where in self.settings.items()]
         if len(named) > _MOST_NAMED:
             named[_MOST_NAMED:] = [f"and {len(named) - _MOST_NAMED} more"]
-        what = _counted(len(self.settings), "setting has", "settings have")
         raise MismatchError(
-            f"{what} changed since the results were made, and {_counted(self.jobs, 'job', 'jobs')} would run again",
+            f"{self._what}, and {_counted(self.jobs, 'job', 'jobs')} would run again",
             where=f"study {self.study}",
-            found="; ".join(named),
+            found="; ".join(named) or None,
             next_step="run the study (`phrasemt plan STUDY` says what runs), or take the change back",
         )
 
@@ -100,9 +103,9 @@ def changes_among(study: Study, sidecars: Mapping[str, Path], *, beside: bool = 
     stale, by_key = list[_Job](), dict[str, tuple[str, str]]()
     for job in found.values():
         known = [(path, digest, job_of[path]) for path, digest in job.read if path in job_of]
-        again = [f"{path} was made again" for path, digest, maker in known if digest not in maker.digests_of(path)]
-        if differing := [*_changes_of(study, job), *again]:
-            by_key |= {_key(what): (what, job.path) for what in differing}  # what was made earlier is found later
+        differing = list(_changes_of(study, job))
+        by_key |= {_key(what): (what, job.path) for what in differing}  # what was made earlier is found later
+        if differing or any(digest not in maker.digests_of(path) for path, digest, maker in known):
             stale.append(job)
         for _, _, maker in known:
             readers[id(maker)].append(job)
