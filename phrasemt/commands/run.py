@@ -11,7 +11,8 @@ from pathlib import Path
 
 from phrasemt.commands import check, show, unlock
 from phrasemt.commands._arguments import add_profile, add_study, study_name
-from phrasemt.runs.site import of_checkout
+from phrasemt.errors import PhrasemtError
+from phrasemt.runs.site import CHECKOUT, of_checkout
 from phrasemt.workflow.paths import Paths
 
 
@@ -27,7 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Run a study. Raises StudyError for a study with mistakes; ends with Snakemake's exit code if the run fails."""
+    """Run a study; end with Snakemake's exit code if the run fails.
+
+    Raises StudyError for a study with mistakes, PhrasemtError in another checkout than the installed one: the workflow
+    of one would call the code of the other.
+    """
+    if Path("phrasemt/__init__.py").is_file() and not Path("phrasemt").samefile(CHECKOUT / "phrasemt"):
+        what = "the environment belongs to another checkout of phrasemt"
+        next_step = "make install here (first `rm .venv` if it is a link), and activate .venv"
+        raise PhrasemtError(what, where=Path.cwd(), found=CHECKOUT, next_step=next_step)
     check.run(Namespace(studies=[options.study]))
     unlock.run(Namespace(cancel=False))
     place = ["--snakefile", of_checkout("workflow/Snakefile"), "--profile", of_checkout(options.profile)]

@@ -111,17 +111,12 @@ def outdated_site() -> str | None:
     return f"{DELIVERED} has changed since {COMPLETE} was made from it. Next: `phrasemt slurm`"
 
 
-def of_checkout(name: str) -> str:
-    """A file or folder of this folder, or else of the checkout that is installed.
+CHECKOUT = Path(phrasemt.__file__).parents[1]  # the installed one
 
-    Raises PhrasemtError in another checkout: the workflow of one would call the code of the other.
-    """
-    installed = Path(phrasemt.__file__).parents[1]
-    if Path("phrasemt/__init__.py").is_file() and not Path("phrasemt").samefile(installed / "phrasemt"):
-        what = "the environment belongs to another checkout of phrasemt"
-        next_step = "make install here (first `rm .venv` if it is a link), and activate .venv"
-        raise PhrasemtError(what, where=Path.cwd(), found=installed, next_step=next_step)
-    return name if Path(name).exists() or not (installed / name).exists() else str(installed / name)
+
+def of_checkout(name: str) -> str:
+    """A file or folder of the current folder, or else of the checkout that is installed."""
+    return name if Path(name).exists() or not (CHECKOUT / name).exists() else str(CHECKOUT / name)
 
 
 def make_cache_of_snakemake() -> None:

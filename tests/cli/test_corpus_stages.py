@@ -55,9 +55,7 @@ def test_corpora_lists_one_per_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert head.split() == ["corpus", "languages", "size", "parts", "terms"]
     by_id = {line.split()[0]: line for line in lines}
     assert len(by_id) == len(lines)
-    assert " ".join(by_id["tatoeba-zh-en"].split()) == (
-        "tatoeba-zh-en en zh 546.1 kB all CC-BY 2.0; attribution: www.manythings.org/anki and tatoeba.org"
-    )
+    assert " ".join(by_id["tatoeba-zh-en"].split()) == ("tatoeba-zh-en en zh 546.1 kB all CC-BY 2.0; attribution: ...")
 
 
 def test_corpora_shows_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 from workplace import STUDY
 
+from phrasemt.commands.run import run
 from phrasemt.errors import PhrasemtError
-from phrasemt.runs.site import of_checkout
 
 
 def _run(folder: Path, study: str) -> subprocess.CompletedProcess[str]:
@@ -38,4 +39,4 @@ def test_another_checkout_than_the_installed_one_is_refused(tmp_path: Path, monk
     (tmp_path / "phrasemt" / "__init__.py").touch()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(PhrasemtError, match=r"belongs to another checkout .*make install here"):
-        of_checkout("workflow/Snakefile")
+        run(Namespace(study=tmp_path / "study.yaml"))
