@@ -12,6 +12,7 @@ from phrasemt.runs.costs import ALL, Costs, Recorded, by_rule, seconds_needed
 from phrasemt.runs.display import clock, size, table
 from phrasemt.runs.plan import CHANGES, FOLLOWS, INPUTS, NEWER, Job, Plan, plan_of
 from phrasemt.study.reading import load_study
+from phrasemt.workflow.changes import without_place
 from phrasemt.workflow.check import precision_of_old_gpus
 
 MOST_CHANGES, MOST_NAMED = 20, 6
@@ -73,13 +74,14 @@ def _changed(heading: str, jobs: Sequence[Job], datasets: Sequence[str]) -> Iter
     affected: dict[tuple[int, str], list[tuple[Job, str]]] = {}
     for job in jobs:
         for change in job.changes:
-            what = "" if change.why in (INPUTS, NEWER) else change.what
+            what = "" if change.why in (INPUTS, NEWER) else without_place(change.what)
             affected.setdefault((CHANGES.index(change.why), what), []).append((job, str(change)))
     if affected:
         yield heading
-    for _, group in sorted(affected.items(), key=lambda item: item[0])[:MOST_CHANGES]:
+    for (_, what), group in sorted(affected.items(), key=lambda item: item[0])[:MOST_CHANGES]:
         texts = dict.fromkeys(text for _, text in group)
-        line = f"  {next(iter(texts))}{' and others' * (len(texts) > 1)}: {_few(job.planned.rule for job, _ in group)}"
+        others = " and others" if not what and len(texts) > 1 else ""
+        line = f"  {next(iter(texts))}{others}: {_few(job.planned.rule for job, _ in group)}"
         for word, key in (("of", "system"), ("on", "dataset")):
             names = [job.planned.wildcards[key] for job, _ in group if key in job.planned.wildcards]
             if names and (key == "system" or len(datasets) > 1):

@@ -104,7 +104,7 @@ def changes_among(study: Study, sidecars: Mapping[str, Path], *, beside: bool = 
     for job in found.values():
         known = [(path, digest, job_of[path]) for path, digest in job.read if path in job_of]
         differing = list(_changes_of(study, job))
-        by_key |= {_key(what): (what, job.path) for what in differing}  # what was made earlier is found later
+        by_key |= {without_place(what): (what, job.path) for what in differing}  # what was made earlier is found later
         if differing or any(digest not in maker.digests_of(path) for path, digest, maker in known):
             stale.append(job)
         for _, _, maker in known:
@@ -137,7 +137,7 @@ class _Job:
         return {file.sha256 for file in outputs if Path(file.path).name == Path(path).name}
 
 
-def _key(what: str) -> str:
+def without_place(what: str) -> str:
     """A difference without the place of the key: stages have one setting of the study at different places."""
     place, colon, values = what.partition(": ")
     return place.rpartition(".")[2] + values if colon else what
