@@ -37,8 +37,8 @@ study: .venv/installed  ## run a study: make study STUDY=studies/multi30k.yaml; 
 paper: .venv/installed  ## plan and run all studies of a paper, and print its tables: make paper PAPER=xu2020
 	@test -n "$(PAPER)" || { echo "which paper? Next: make paper PAPER=xu2020, or nguyen2020, or zhou2017"; exit 1; }
 	@studies=$$($(BIN)/phrasemt papers $(PAPER) --studies) && $(BIN)/phrasemt check $$studies && \
-	for study in $$studies; do $(BIN)/phrasemt plan $$study || exit 1; done && \
-	for study in $$studies; do $(MAKE) --no-print-directory study STUDY=$$study || exit 1; done && \
+	for study in $$studies; do $(BIN)/phrasemt plan "$$study" || exit 1; done && \
+	for study in $$studies; do $(MAKE) --no-print-directory study STUDY="$$study" || exit 1; done && \
 	$(BIN)/phrasemt papers $(PAPER) --format markdown --study $$studies
 
 fetch: .venv/installed  ## download all that a study needs, for a run without network: make fetch STUDY=studies/multi30k.yaml
