@@ -383,7 +383,7 @@ def draw_gains() -> Drawing:
     printed = {number: _printed_gain(text) for number, text in enumerate(GAINS.values()) if text}
     theirs = Series(group="WMT, as printed", x=list(printed), y=list(printed.values()))
     names = [re.sub(r" \(`.*\)", "", name(key)) for key in GAINS]
-    labels = {"x_label": "system", "y_label": "gain in BLEU over the Transformer"}
+    labels = {"x_label": "system", "y_label": "gain in BLEU"}
     return draw_categories(
         "gains", names, [ours, theirs], title="Gains beside the printed ones", **labels, ordered=False
     )
