@@ -32,7 +32,7 @@ demo: .venv/installed  ## run the demo study, up to the table and the report
 	@$(MAKE) --no-print-directory study STUDY=config.yaml
 
 study: .venv/installed  ## run a study: make study STUDY=studies/multi30k.yaml; add PROFILE=slurm on a cluster
-	@$(BIN)/phrasemt run '$(STUDY)' --profile '$(PROFILE)' -- $(OPTIONS)
+	@$(BIN)/phrasemt run '$(STUDY)' --profile '$(PROFILE)' --snakemake $(OPTIONS)
 
 paper: .venv/installed  ## plan and run all studies of a paper, and print its tables: make paper PAPER=xu2020
 	@test -n "$(PAPER)" || { echo "which paper? Next: make paper PAPER=xu2020, or nguyen2020, or zhou2017"; exit 1; }

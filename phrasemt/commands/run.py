@@ -24,7 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_study(parser)
     add_profile(parser)
-    parser.add_argument("options", nargs="*", metavar="OPTION", help="options of snakemake, after --")
+    parser.add_argument(
+        "--snakemake", nargs=argparse.REMAINDER, default=[], metavar="OPTION", help="all that follows goes to snakemake"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -40,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
     check.run(Namespace(studies=[options.study]))
     unlock.run(Namespace(cancel=False))
     place = ["--snakefile", of_checkout("workflow/Snakefile"), "--profile", of_checkout(options.profile)]
-    command = [sys.executable, "-m", "snakemake", *place, "--configfile", options.study, *options.options]
+    command = [sys.executable, "-m", "snakemake", *place, "--configfile", options.study, *options.snakemake]
     sys.stdout.flush()
     running = subprocess.Popen(command)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Snakemake gets it, too, and ends its jobs

@@ -16,7 +16,8 @@ from phrasemt.errors import PhrasemtError
 
 def _run(folder: Path, study: str) -> subprocess.CompletedProcess[str]:
     (folder / "my study.yaml").write_text(study)
-    command = [sys.executable, "-m", "phrasemt", "run", "my study.yaml", "--", "--dry-run"]
+    command = [sys.executable, "-m", "phrasemt", "run", "my study.yaml", "--profile", "profiles/local"]
+    command += ["--snakemake", "--dry-run"]
     return subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
 
 

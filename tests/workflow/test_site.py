@@ -48,7 +48,9 @@ class _Silent(http.server.SimpleHTTPRequestHandler):
 
 def test_each_kind_of_section_has_a_table_of_its_keys(site: Path) -> None:
     text = (site.parent / "pages" / "docs" / "reference" / "study.md").read_text()
-    assert re.search(r"^## Decoding\n.*?^\| `beam` \| integer \| `\d+` \| &gt; 0 and ≤ ", text, re.MULTILINE | re.DOTALL)
+    assert re.search(
+        r"^## Decoding\n.*?^\| `beam` \| integer \| `\d+` \| &gt; 0 and ≤ ", text, re.MULTILINE | re.DOTALL
+    )
 
 
 @needs_browser
