@@ -24,13 +24,12 @@ from phrasemt.scoring.significance import (
     ResampledRuns,
     SeedVariation,
     compare_resampled,
-    detectable,
     holm,
     mark_of,
     p_text,
+    power_among,
     resample,
     seed_variations,
-    seeds_needed,
 )
 
 _METRICS = ("bleu_tok", "bleu_tok_compound_split", "bleu_detok", "chrf2", "ter")
@@ -215,10 +214,7 @@ def power(system: str, metric: str = "bleu_tok", other: str = "") -> str:
     if found.over_seeds is None:
         return ""
     tests = 1 if other else len(family_of(system)[0])
-    variance = sum(found.over_seeds.deviation**2 / len(runs(key)) for key in (system, baseline))
-    shown = detectable(math.sqrt(variance), found.over_seeds.freedom, tests)
-    needed = seeds_needed(found.difference.value, *[found.over_seeds.deviation] * 2, tests=tests)
-    return f"{shown:.2f}" + (f", {needed:,} trainings" if needed else "")
+    return power_among(found.over_seeds, found.difference.value, tests=tests).text
 
 
 def would_show(*key: str) -> str:

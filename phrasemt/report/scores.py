@@ -21,7 +21,6 @@ from phrasemt.artefacts.scores import (
     MetricComparison,
     MetricOnTestSet,
     MetricScores,
-    Power,
     Scores,
     SystemScores,
 )
@@ -31,7 +30,7 @@ from phrasemt.errors import MismatchError, check_equal
 from phrasemt.report.blocks import Key, Place, Runs, by_file, mean_cell, note_on_seeds, read_parts, read_runs
 from phrasemt.scoring.external import metric_key
 from phrasemt.scoring.scores import check_comparable
-from phrasemt.scoring.significance import decimals_of, holm, mark_of
+from phrasemt.scoring.significance import decimals_of, holm, mark_of, power_among
 from phrasemt.scoring.statistics import REFERENCE_LENGTH, SYSTEM_LENGTH
 from phrasemt.stages.report import MakeTable
 from phrasemt.study.compared import ComparedFigure
@@ -54,8 +53,8 @@ _VARIATION = (
     "The deviation between trainings is pooled over the systems with several, and stands for those with one, too."
 )
 _POWER = (
-    "By the deviation between trainings alone, the smallest difference with p < 0.05 in 80 % of all repetitions, and "
-    "the trainings of each system that would show the difference found"
+    "By the deviation between trainings alone{corrected}, the smallest difference with p < 0.05 in 80 % of all "
+    "repetitions, and the trainings of each system that would show the difference found"
 )
 
 
@@ -128,7 +127,9 @@ def _score_block(
         corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
         for system, (source, comparison) in compared.items():
             cells = rows[system].cells
-            difference = _difference_cell(source, comparison.metrics[name], cells[name], corrected.get(system))
+            seeded = [one for one in (system, settings.baselines[system]) if one not in settings.unseeded]
+            p_value, of_tests = corrected.get(system), {"tests": len(tested), "sides": len(seeded)}
+            difference = _difference_cell(source, comparison.metrics[name], cells[name], p_value, **of_tests)
             cells[_difference_key(name)] = difference
     _add_intervals(rows, {system: comparison for system, (_, comparison) in compared.items()}, settings.baselines)
     columns = []
@@ -197,10 +198,12 @@ def _difference_key(metric: str) -> str:
     return f"{metric}_difference"
 
 
-def _difference_cell(source: DigestedFile, comparison: MetricComparison, scores: Cell, p_value: float | None) -> Cell:
+def _difference_cell(
+    source: DigestedFile, comparison: MetricComparison, scores: Cell, p_value: float | None, *, tests: int, sides: int
+) -> Cell:
     """The cell of a difference. p_value: corrected for the number of systems; the mark shows it, for both signs.
 
-    None for a difference that is not tested.
+    None for a difference that is not tested. tests, sides: as for `power_among`.
     """
     value = comparison.difference.value
     decimals = decimals_of(value, p_value, scores.decimals)
@@ -217,8 +220,7 @@ def _difference_cell(source: DigestedFile, comparison: MetricComparison, scores:
         high=interval.high,
         p_values=comparison.p_values,
         p_value=p_value,
-        power=comparison.over_seeds
-        and Power(**{name: getattr(comparison.over_seeds, name) for name in Power.model_fields}),
+        power=comparison.over_seeds and power_among(comparison.over_seeds, value, tests=tests, sides=sides),
     )
 
 
@@ -260,10 +262,13 @@ def _note_on_differences(settings: MakeTable, comparisons: Sequence[Comparison],
     key = _difference_key(_LENGTHS_OF)
     if not any(row.cells[key].p_value is not None for row in rows.values() if key in row.cells):
         return f"{difference} {_UNTESTED}"
+    samples = comparisons[0].samples
+    strongest = mark_of(2 * systems / (samples + 1))
+    too_few = "" if strongest == "‡" else f" {samples:,} samples allow no {'‡' if strongest else 'mark'}."
     return (
         f"{difference} † p < 0.05, ‡ p < 0.01: better or worse by paired bootstrap over sentences and trainings, "
-        f"two-sided, {comparisons[0].samples:,} samples"
-        f"{f', corrected for {systems} systems (Holm)' if systems > 1 else ''}. {_VARIATION}"
+        f"two-sided, {samples:,} samples"
+        f"{f', corrected for {systems} systems (Holm)' if systems > 1 else ''}.{too_few} {_VARIATION}"
     )
 
 
@@ -276,7 +281,9 @@ def _note_on_power(rows: Mapping[str, Row]) -> Iterator[str]:
         if key in row.cells and not row.cells[key].mark and (power := row.cells[key].power) and power.deviation
     ]
     if of_each:
-        yield f"{DIFFERENCE} of {HEADINGS[_LENGTHS_OF]} without a mark. {_POWER}: {'; '.join(of_each)}."
+        several = sum(key in row.cells for row in rows.values()) > 1
+        power = _POWER.format(corrected=" and corrected as the marks are" if several else "")
+        yield f"{DIFFERENCE} of {HEADINGS[_LENGTHS_OF]} without a mark. {power}: {'; '.join(of_each)}."
 
 
 _NOTE = (

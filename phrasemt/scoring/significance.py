@@ -56,6 +56,7 @@ from phrasemt.artefacts.scores import (
     MetricComparison,
     MetricScore,
     OverSeeds,
+    Power,
     PValues,
     Scores,
     SystemScores,
@@ -482,12 +483,22 @@ def _randomization_p(difference: float, differences: NDArray[np.float64], discor
     return min(1.0, max(_p(np.abs(differences) > abs(difference) - _ROUNDING), 2.0 ** (1 - discordant)))
 
 
+def power_among(found: OverSeeds, difference: float, *, tests: int, sides: int = 2) -> Power:
+    """The power of the test that marks. tests: as for `detectable`. sides: those whose trainings differ, 0 to 2."""
+    return Power(
+        deviation=found.deviation,
+        freedom=found.freedom,
+        seeds_needed=seeds_needed(difference, *[found.deviation] * sides, tests=tests),
+        detectable=found.detectable * detectable(1, found.freedom, tests) / detectable(1, found.freedom),
+    )
+
+
 def seeds_needed(difference: float, *deviations: float, tests: int = 1) -> int | None:
     """Trainings of each of two systems that show a difference of their means with p < 0.05 and power 0.8.
 
     deviations: of the scores between trainings; the test set is taken as given. tests: as for `detectable`. Normal
-    approximation of the two-sided
-    t-test with the correction of Guenther (1981) for small numbers; at least 2. None without a difference.
+    approximation of the two-sided t-test with the correction of Guenther (1981) for small numbers; at least 2. None
+    without a difference.
     """
     if difference == 0:
         return None

@@ -216,8 +216,8 @@ def test_the_caption_explains_the_marks(study: GoldenStudy) -> None:
     assert notes[0] == "Mean ± sample standard deviation over 2 trainings per system (seeds 1, 2)."
     assert notes[1] == (
         "Δ: difference to Transformer. † p < 0.05, ‡ p < 0.01: better or worse by paired bootstrap over sentences and "
-        "trainings, two-sided, 100 samples, corrected for 2 systems (Holm). The deviation between trainings is pooled "
-        "over the systems with several, and stands for those with one, too."
+        "trainings, two-sided, 100 samples, corrected for 2 systems (Holm). 100 samples allow no ‡. The deviation "
+        "between trainings is pooled over the systems with several, and stands for those with one, too."
     )
 
 

@@ -5,14 +5,27 @@ from __future__ import annotations
 import pytest
 from scipy import stats as distributions
 
-from phrasemt.scoring.significance import detectable, seeds_needed
+from phrasemt.artefacts.scores import Estimate, OverSeeds
+from phrasemt.scoring.significance import detectable, power_among, seeds_needed
 
 
-@pytest.mark.parametrize("freedom", [2, 4, 6, 20])
-def test_a_detectable_difference_is_found_in_four_of_five_tests(freedom: int) -> None:
+@pytest.mark.parametrize(("freedom", "tests"), [(2, 1), (4, 1), (6, 1), (20, 1), (6, 8), (20, 8)])
+def test_a_detectable_difference_is_found_in_four_of_five_tests(freedom: int, tests: int) -> None:
     """Witness: the noncentral t distribution of SciPy; the sum of two quantiles is its usual approximation."""
-    limit = distributions.t.ppf(0.975, freedom)
-    assert 1 - distributions.nct.cdf(limit, freedom, detectable(0.4, freedom) / 0.4) == pytest.approx(0.8, abs=0.06)
+    limit = distributions.t.ppf(1 - 0.025 / tests, freedom)
+    shown = detectable(0.4, freedom, tests)
+    assert 1 - distributions.nct.cdf(limit, freedom, shown / 0.4) == pytest.approx(0.8, abs=0.06)
+
+
+def test_the_power_of_a_mark_is_that_of_the_corrected_test() -> None:
+    at = Estimate(value=1.0, mean=1.0, low=0.5, high=1.5)
+    shown = detectable(0.4, 6)
+    found = OverSeeds(deviation=0.4, freedom=6, detectable=shown, baseline=at, system=at, difference=at)
+    power = power_among(found, 1.0, tests=8)
+    assert power.detectable == pytest.approx(detectable(0.4, 6, 8))
+    assert power.detectable > 1.3 * shown
+    assert power.seeds_needed == seeds_needed(1.0, 0.4, 0.4, tests=8) != seeds_needed(1.0, 0.4, 0.4)
+    assert power_among(found, 1.0, tests=8, sides=1).seeds_needed == seeds_needed(1.0, 0.4, tests=8)
 
 
 @pytest.mark.parametrize(("difference", "deviations"), [(0.5, (0.3, 0.3)), (0.3, (0.3, 0.2)), (1.0, (0.3, 0.6))])
