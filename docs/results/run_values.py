@@ -18,6 +18,7 @@ import numpy as np
 from runs import FOLDER, Run, TestSet, read_runs
 
 from phrasemt.artefacts.scores import GainByLength, MetricComparison
+from phrasemt.commands._prices import Prices, rate_of
 from phrasemt.files.yaml import parse_yaml
 from phrasemt.scoring.gains import Gains, PairedTest, groups_up_to
 from phrasemt.scoring.significance import (
@@ -31,6 +32,7 @@ from phrasemt.scoring.significance import (
     resample,
     seed_variations,
 )
+from phrasemt.study.reading import load_study
 
 _METRICS = ("bleu_tok", "bleu_tok_compound_split", "bleu_detok", "chrf2", "ter")
 
@@ -277,6 +279,24 @@ def perplexity_of(key: str, unit: str = "words") -> float:
     return math.exp(part.perplexity["nll"] / (part.perplexity[unit] + ends))
 
 
+def gpu_hours(*studies: str) -> str:
+    """What `phrasemt plan --gpu-model a100` estimates for all trainings and translations of studies of papers."""
+    return ", ".join(f"{sum(one * number for one, number in _hours(study)):,.0f}" for study in studies)
+
+
+def longest(study: str) -> str:
+    """The days that the longest training of a study takes on one A100."""
+    return f"{max(one for one, _ in _hours(study)) / 24:.1f}"
+
+
+@functools.cache
+def _hours(study: str) -> list[tuple[float, int]]:
+    """The hours of a training of each system, and their number."""
+    of = load_study(FOLDER.parents[1] / "studies" / f"{study}.yaml")
+    prices = Prices(of, rate_of("a100"))
+    return [(prices.hours_of_training(system), len(of.seeds_of(system))) for system in of.models]
+
+
 VALUES: dict[str, Callable[..., str]] = {
     one.__name__: one
     for one in (
@@ -285,7 +305,9 @@ VALUES: dict[str, Callable[..., str]] = {
         deviation,
         dev,
         gain,
+        gpu_hours,
         interval,
+        longest,
         p,
         perplexity,
         power,

@@ -11,7 +11,7 @@ import functools
 import platform
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -166,9 +166,21 @@ class Prices:
             "updates; measured or estimated rates of text stages, one core"
         )
 
+    def hours_of_training(self, system: str) -> float:
+        """The hours of the device for one seed of a model on all data sets, its translations included."""
+        total = Costs(jobs=0)
+        for name, dataset in self.study.datasets.items():
+            names = {"dataset": name, "system": system}
+            total.add(self._of("train_model", names))
+            for test_set in dataset.test_sets if self.study.models[system].translates else ():
+                total.add(self._of("translate_examples", {**names, "split": test_set}))
+        return total.gpu_hours or total.core_hours
+
     def of(self, job: PlannedJob) -> Costs:
         """The price of a job. A text of unknown length costs nothing."""
-        rule, names = job.rule, job.wildcards
+        return self._of(job.rule, job.wildcards)
+
+    def _of(self, rule: str, names: Mapping[str, str]) -> Costs:
         if rule in ("train_model", "translate_examples"):
             operations, parameters = self._cost(names["dataset"], names["system"])
             system = self.study.models[names["system"]]
@@ -200,7 +212,7 @@ class Prices:
         source, target, _ = vocabulary_sizes(self.study, dataset)
         return _operations(self.study.models[system].model, source, target)
 
-    def _lines_of(self, rule: str, names: dict[str, str]) -> int:
+    def _lines_of(self, rule: str, names: Mapping[str, str]) -> int:
         """The lines (or pairs) that a job of a stage for text reads."""
         if rule == "extract_text":
             return self._published_lines(names["corpus"], names["part"])
@@ -221,6 +233,9 @@ class Prices:
     def _lines_of_text(self, text: DatasetText) -> int:
         if isinstance(text, RegistryText):
             return self._published_lines(text.corpus, text.part)
+        if not text.source.is_file():
+            self.unknown.add(str(text.source))
+            return 0
         return count_lines(text.source)
 
     def _published_lines(self, corpus: str, part: str) -> int:

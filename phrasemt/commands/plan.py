@@ -7,10 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from phrasemt.commands._arguments import add_profile, add_study, in_range
+from phrasemt.commands._detect import PUBLISHED, describe_power
 from phrasemt.commands._prices import DEFAULT, GPUS, Prices, rate_here, rate_of
+from phrasemt.errors import PhrasemtError
+from phrasemt.machine.gpus import visible_gpus
 from phrasemt.runs.costs import ALL, Costs, Recorded, by_rule, seconds_needed
 from phrasemt.runs.display import clock, size, table
-from phrasemt.runs.plan import CHANGES, FOLLOWS, INPUTS, NEWER, Job, Plan, plan_of
+from phrasemt.runs.plan import CHANGES, FOLLOWS, INPUTS, NEWER, PROFILE, Job, Plan, plan_of
 from phrasemt.study.reading import load_study
 from phrasemt.workflow.changes import without_place
 from phrasemt.workflow.check import precision_of_old_gpus
@@ -23,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Show which jobs the next run of a study has, why, and their cost; run nothing. The cost comes from finished "
         "jobs of this study: the same job, or else jobs of the same rule. Without them it is an estimate, by the speed "
         "of finished trainings of similar models and built-in figures. With --gpus or --gpu-model, all costs are such "
-        "estimates, with the days on these GPUs."
+        "estimates, with the days on these GPUs. With --detect: the trainings that each system needs, and their cost."
     )
     add_study(parser)
     add_profile(parser)
@@ -32,12 +35,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--gpu-model", choices=GPUS,
         help=f"their kind (default: that of finished trainings below results/, or else {DEFAULT})",
     )  # fmt: skip
+    parser.add_argument(
+        "--detect", type=in_range(float, 0.01, 100), metavar="GAIN",
+        help="a gain in BLEU: the trainings of each system with which it would be marked in 80 of 100 repetitions, "
+        "their cost, and what the study as it stands would show",
+    )  # fmt: skip
+    parser.add_argument(
+        "--deviation", type=in_range(float, 0.01, 100), metavar="BLEU",
+        help="for --detect: between trainings (default: of finished trainings of the study, or of other studies below "
+        f"results/, or the published {PUBLISHED})",
+    )  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> None:
     """Print the plan. Raises PhrasemtError for mistakes in the study, or when Snakemake cannot plan it."""
-    plan, study = plan_of(options.study, options.profile), load_study(options.study)
-    gpus = options.gpus or (1 if options.gpu_model else None)
+    study, gpus = load_study(options.study), options.gpus or (1 if options.gpu_model else None)
+    if options.deviation and not options.detect:
+        raise PhrasemtError("--deviation has no effect without --detect", next_step="phrasemt plan STUDY --detect GAIN")
+    if options.detect:
+        on_gpu = bool(gpus) or options.profile != PROFILE or bool(visible_gpus())
+        prices = Prices(study, rate_of(options.gpu_model) if options.gpu_model else rate_here(on_gpu=on_gpu))
+        print(*describe_power(prices, options.detect, options.deviation), sep="\n")
+        return
+    plan = plan_of(options.study, options.profile)
     on_gpu = bool(gpus) or any(job.planned.gpus for job in plan.jobs)
     rate = rate_of(options.gpu_model) if options.gpu_model else rate_here(on_gpu=on_gpu)
     print(*describe(plan, Prices(study, rate), gpus), sep="\n")
@@ -112,7 +132,7 @@ def _costs(plan: Plan, prices: Prices, gpus: int | None) -> Iterator[str]:
     if gpus or costs[ALL].estimated:
         yield f"{'' if gpus else '~: no such job has finished here yet; '}assumed: {prices.assumed}"
         if prices.unknown:
-            yield f"left out, because their number of lines is not published: {', '.join(sorted(prices.unknown))}"
+            yield f"left out, because their number of lines is not known: {', '.join(sorted(prices.unknown))}"
 
 
 def _systems(costs_of: Iterable[tuple[Job, Costs]]) -> Iterator[str]:

@@ -282,8 +282,8 @@ def _note_on_power(rows: Mapping[str, Row]) -> Iterator[str]:
     ]
     if of_each:
         several = sum(key in row.cells for row in rows.values()) > 1
-        power = _POWER.format(corrected=" and corrected as the marks are" if several else "")
-        yield f"{DIFFERENCE} of {HEADINGS[_LENGTHS_OF]} without a mark. {power}: {'; '.join(of_each)}."
+        shown_by = _POWER.format(corrected=" and corrected as the marks are" if several else "")
+        yield f"{DIFFERENCE} of {HEADINGS[_LENGTHS_OF]} without a mark. {shown_by}: {'; '.join(of_each)}."
 
 
 _NOTE = (

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import invented_runs
+import numpy as np
 import pytest
 from invented_runs import took
+from made_table import block, cell, table
+from scipy import stats
 
+from phrasemt.artefacts.scores import Power
+from phrasemt.commands._detect import PUBLISHED, describe_power, known_deviation
 from phrasemt.commands.plan import describe
+from phrasemt.errors import PhrasemtError
 from phrasemt.runs.costs import Costs
 from phrasemt.runs.plan import FOLLOWS, NEVER, SETTINGS, Job, Plan, Reason
+from phrasemt.scoring.significance import holm
+from phrasemt.study.reading import load_study
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -68,3 +77,54 @@ def test_the_reasons_of_a_rule_add_up_to_its_jobs() -> None:
     why = {line.split()[0]: line for line in lines}
     assert why["score_system"].endswith("  1 never run, 2 what it reads is made again")
     assert why["translate_examples"].endswith("  never run")
+
+
+def power_of(study: Path, gain: float, deviation: float | None = None) -> dict[str, list[str]]:
+    """The words of each line of `plan --detect`. A training takes two hours."""
+    rate = SimpleNamespace(on_gpu=True)
+    prices: Any = SimpleNamespace(
+        study=load_study(study), rate=rate, hours_of_training=lambda _: 2.0, assumed="", unknown={"a corpus"}
+    )
+    lines = list(describe_power(prices, gain, deviation))
+    assert lines[-1] == "left out, because their number of lines is not known: a corpus"
+    return {line.split()[0]: line.split()[1:] for line in lines}
+
+
+def test_so_many_trainings_mark_a_gain_in_four_of_five_repetitions(repository: Path) -> None:
+    """Witness: t-tests with the pooled variance of simulated trainings, corrected by Holm."""
+    found = power_of(repository / "studies" / "xu2020-en-de.yaml", 0.5)
+    needed, systems, times, generator = int(found["pr"][-2]), 8, 3000, np.random.default_rng(1)
+    assert found["pr"] == ["1", "not", "tested", "2.00", str(needed), f"{2 * needed:.2f}"]
+    assert found["all"] == ["16.00", f"{16 * needed:.2f}"]
+    scores = generator.normal(0, PUBLISHED, (times, systems, needed))
+    scores[:, 1] += 0.5
+    freedom = systems * (needed - 1)
+    deviation = np.sqrt(scores.var(2, ddof=1).mean(1) * 2 / needed)
+    differences = scores.mean(2)[:, 1:] - scores.mean(2)[:, :1]
+    p_values = 2 * stats.t.sf(np.abs(differences) / deviation[:, None], freedom)
+    marked = np.mean([holm(row)[0] < 0.05 for row in p_values])
+    assert 0.78 < marked < 0.85  # one training fewer would show a little less
+
+
+def test_what_a_study_shows_as_it_stands(repository: Path) -> None:
+    few, many = (power_of(repository / "studies" / "multi30k-systems.yaml", gain, 0.42) for gain in (0.001, 1.8))
+    assert few["ngrams-3"][-2:] == ["too", "many"]
+    assert many["ngrams"][-2] == "3"  # systems with three trainings show 1.79, as the study has them
+    assert float(many["ngrams"][1]) < float(many["ngrams-3"][1])
+    with pytest.raises(PhrasemtError, match="nothing to detect"):
+        power_of(repository / "studies" / "tatoeba-lm.yaml", 0.5)
+
+
+def test_trainings_of_this_machine_say_how_much_they_differ() -> None:
+    assert known_deviation("mine") == (PUBLISHED, "published: Multi30k")
+    for name, deviation, freedom in (("a", 0.3, 2), ("b", 0.6, 4)):
+        power = Power(deviation=deviation, freedom=freedom, detectable=1)
+        cells = {"max": {"bleu_tok_difference": cell(1).model_copy(update={"power": power})}}
+        path = Path(f"results/{name}/table.json")
+        path.parent.mkdir(parents=True)
+        table({"base": "base", "max": "max"}, {"max": "base"}, block(cells), study=name).write(path)
+    Path("results/c").mkdir()
+    Path("results/c/table.json").write_text("{}")
+    pooled = ((2 * 0.3**2 + 4 * 0.6**2) / 6) ** 0.5
+    assert known_deviation("mine") == (pytest.approx(pooled), "of a, b, 6 degrees of freedom")
+    assert known_deviation("a") == (pytest.approx(0.3), "of a, 2 degrees of freedom")

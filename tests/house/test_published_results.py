@@ -15,9 +15,11 @@ import pytest
 import runs
 import tables
 from golden import GoldenStudy, study_of
+from run_values import deviation
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from phrasemt.artefacts.scores import columns_of
+from phrasemt.commands._detect import PUBLISHED
 
 FILES = sorted(path for path in runs.FOLDER.iterdir() if path.is_file())
 STUDIES = [path.name.removesuffix(".json.xz") for path in FILES if path.name.endswith(".json.xz")]
@@ -51,6 +53,10 @@ def test_a_table_is_computed_or_named_as_one_without_a_file(document: Path) -> N
     assert measured
     marker = r"<!-- (?:table: \S+|no file) -->"
     assert not [heading for heading, before in measured.items() if not re.fullmatch(marker, before)]
+
+
+def test_plan_takes_the_published_deviation() -> None:
+    assert deviation("multi30k-systems/base") == f"{PUBLISHED:.2f}"
 
 
 @pytest.mark.parametrize("figure", ["gains", *tables.FIGURES])

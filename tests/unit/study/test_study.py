@@ -213,8 +213,16 @@ def test_numbers_and_titles_that_no_study_can_have(tmp_path: Path, change: tuple
 )  # fmt: skip
 def test_settings_without_effect_are_warned_of(tmp_path: Path, training: str, warnings: list[str]) -> None:
     path = tmp_path / "study.yaml"
-    path.write_text(RIGHT.replace("heads: 2}\n", f"heads: 2}}\n    training: {{{training}}}\n", 1))
+    several = RIGHT.replace("datasets", "seeds: [1, 2]\ndatasets", 1)
+    path.write_text(several.replace("heads: 2}\n", f"heads: 2}}\n    training: {{{training}}}\n", 1))
     assert list(warnings_of(load_study(path))) == [f"systems.base.training: {warning}" for warning in warnings]
+
+
+def test_a_study_whose_differences_nobody_can_test_is_warned_of(tmp_path: Path) -> None:
+    path = tmp_path / "study.yaml"
+    for text, warned in ((RIGHT, 1), (RIGHT.replace("datasets", "seeds: [1, 2]\ndatasets", 1), 0)):
+        path.write_text(text)
+        assert sum("every system is trained once" in warning for warning in warnings_of(load_study(path))) == warned
 
 
 def test_the_baseline_translates_where_anything_does(tmp_path: Path) -> None:
