@@ -16,7 +16,7 @@ from phrasemt.errors import DataError
 from phrasemt.files.lines import read_parallel
 from phrasemt.runs.display import table
 from phrasemt.scoring.gains import PairedTest
-from phrasemt.scoring.significance import decimals_of, p_text
+from phrasemt.scoring.significance import decimals_of, p_text, undecided
 from phrasemt.study.schema import MOST_SAMPLES, SAMPLES, SEED, Study
 from phrasemt.workflow.paths import Paths
 
@@ -86,11 +86,15 @@ def add_samples(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreRow:
-    """The score of a system in a metric. tested: its difference to the first system; None for the first one."""
+    """The score of a system in a metric. tested: its difference to the first system; None for the first one.
+
+    sentences: of the test set.
+    """
 
     metric: str
     system: str
     score: float
+    sentences: int
     seeds: str = ""
     tested: MetricComparison | None = None
 
@@ -99,15 +103,15 @@ def score_table(rows: Iterable[ScoreRow]) -> Iterator[str]:
     """Yield the lines of the table.
 
     Column p covers sentences and trainings. Where every system was trained once, the p of both tests of sentences
-    replace it.
+    replace it. Of few sentences it says that nothing is decided.
     """
     headings = ("metric", "system", "seeds", *_NUMBERS[:2], "95 % interval", *_NUMBERS[2:])
-    lines = [(one.metric, one.system, one.seeds, f"{one.score:.2f}", *_tested(one.tested)) for one in rows]
+    lines = [(one.metric, one.system, one.seeds, f"{one.score:.2f}", *_tested(one)) for one in rows]
     yield from table([headings, *lines], right_aligned=_NUMBERS)
 
 
-def _tested(found: MetricComparison | None) -> Iterator[str]:
-    if found is None:
+def _tested(row: ScoreRow) -> Iterator[str]:
+    if (found := row.tested) is None:
         yield from [""] * 5
         return
     shown, p_values = found.shown, found.p_values
@@ -116,4 +120,7 @@ def _tested(found: MetricComparison | None) -> Iterator[str]:
     decimals = decimals_of(shown.value, p_values.over_seeds if tested else p_values.two_sided, 2)
     yield f"{shown.value:+.{decimals}f}"
     yield f"{shown.low:+.{decimals}f} to {shown.high:+.{decimals}f}"
-    yield from ("" if p is None else p_text(p) for p in (p_values.over_seeds, *of_sentences))
+    if too_few := undecided(row.sentences):
+        yield from (too_few, "", "")
+    else:
+        yield from ("" if p is None else p_text(p) for p in (p_values.over_seeds, *of_sentences))

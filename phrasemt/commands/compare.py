@@ -151,6 +151,7 @@ def _rows(
                 system=side.given,
                 seeds=" ".join(map(str, by_seed)),
                 score=math.fsum(scores) / len(scores),
+                sentences=next(iter(by_seed.values())).sentences,
                 tested=tested[side.given][metric] if side.given in tested else None,
             )
 

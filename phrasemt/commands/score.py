@@ -122,7 +122,13 @@ def _lines(scores: Mapping[str, Scores], comparison: Mapping[str, MetricComparis
     first, *others = scores.values()
     yield f"{first.sentences:,} sentences, {len(first.references['text'])} references"
     yield from score_table(
-        ScoreRow(metric=metric, system=name, score=of_file.metrics[metric].score, tested=tested.get(metric))
+        ScoreRow(
+            metric=metric,
+            system=name,
+            score=of_file.metrics[metric].score,
+            sentences=first.sentences,
+            tested=tested.get(metric),
+        )
         for metric in first.metrics
         for (name, of_file), tested in zip(scores.items(), ({}, comparison), strict=False)
     )

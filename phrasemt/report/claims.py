@@ -3,7 +3,7 @@
 A claim names analyses (phrasemt/printed/results.py); `ANALYSES` has a function for each. It yields a figure for each
 data set and test set: of one system, a difference of two systems, or of costs their ratio. Where the whole interval of
 a figure lies in the interval that the claim expects, the study agrees; where all of it lies outside, the study is
-against the claim; otherwise nothing is decided. Intervals:
+against the claim; otherwise, and on fewer than 30 sentences or pairs, nothing is decided. Intervals:
 
 * of scores, the 95 % interval in the results table; of two systems that are not compared there, none, so nothing is
   decided;
@@ -35,6 +35,7 @@ from phrasemt.report.sections.this_run import RelativeCost
 from phrasemt.report.sections.trainings import TrainingCurve
 from phrasemt.scoring.gains import ALL, BLEU, NATS, Bounds, DecidedPairs, Gains, quarters
 from phrasemt.scoring.ratings import SystemRating
+from phrasemt.scoring.significance import undecided
 from phrasemt.scoring.statistics import wilson_interval
 from phrasemt.study.compared import AnalysedFigure, StudiedClaim, StudiedTest
 
@@ -57,7 +58,7 @@ class Measured:
 class OurFigure(NamedTuple):
     """A measured figure. on: data set and test set. low, high: None where nothing is known of its variation.
 
-    trainings: of the system with the fewest; None for a figure that no training changes.
+    trainings: of the system with the fewest; None for a figure that no training changes. too_few: of `undecided`.
     """
 
     on: str
@@ -65,6 +66,7 @@ class OurFigure(NamedTuple):
     low: float | None
     high: float | None
     trainings: int | None
+    too_few: str = ""
 
     @property
     def text(self) -> str:
@@ -75,6 +77,8 @@ class OurFigure(NamedTuple):
 
     def direction(self, expected: Interval) -> str:
         """Whether the study agrees with a claim."""
+        if self.too_few:
+            return self.too_few
         does_not_differ = self.low == self.high == 0 and 0 in (expected.low, expected.high)  # no gain, no loss
         found = "not decided"
         if self.low is not None and self.high is not None and not does_not_differ:
@@ -86,6 +90,8 @@ class OurFigure(NamedTuple):
 
     def verdict(self, printed: AnalysedFigure) -> str:
         """Where a printed figure lies."""
+        if self.too_few:
+            return self.too_few
         if self.low is None or self.high is None:
             found = "no interval"
         elif not printed.same_data:
@@ -189,16 +195,17 @@ def _of_table(evidence: Measured, one: StudiedTest) -> Figures:
         if block.kind != one.counterpart.kind or system is None or (one.than and than is None):
             continue
         on, trainings = f"{block.dataset}, {block.test_set}", len(system.by_seed or {})
+        too_few = undecided(block.size, "pairs" if block.test_set is None else "sentences")
         if than is not None:
             tested = evidence.table.baselines.get(one.system or "") == one.than_system
             difference = cells[one.system or ""].get(f"{key}_difference") if tested else None
             value = system.value - than.value if difference is None else difference.value
             low, high = (None, None) if difference is None else (difference.low, difference.high)
-            yield OurFigure(on, value, low, high, min(trainings, len(than.by_seed or {})))
+            yield OurFigure(on, value, low, high, min(trainings, len(than.by_seed or {})), too_few)
         elif system.low is None:
             yield from _over_trainings(on, one, {one.system: list((system.by_seed or {0: system.value}).values())})
         else:
-            yield OurFigure(on, system.value, system.low, system.high, trainings)
+            yield OurFigure(on, system.value, system.low, system.high, trainings, too_few)
 
 
 def _ratios(
@@ -252,12 +259,13 @@ def _contrasts(evidence: Measured, one: StudiedTest) -> Figures:
         # Of one system, its comparison with itself has its accuracy.
         gain = decided.gains(kind).of(one.than_system or one.system or "", one.system or "", joint=[group])
         for found in gain.joint:
-            on = f"{decided.name} ({found.sentences:,} pairs)"
+            on, too_few = f"{decided.name} ({found.sentences:,} pairs)", undecided(found.sentences, "pairs")
             if one.than is None:
                 share = found.comparison.system.value / 100
-                yield OurFigure(on, *share_or_difference(share, found.sentences), _trainings(evidence, one))
+                figure = share_or_difference(share, found.sentences)
+                yield OurFigure(on, *figure, _trainings(evidence, one), too_few)
             else:
-                yield _tested(on, evidence, one, found.comparison)
+                yield _tested(on, evidence, one, found.comparison, too_few)
 
 
 def _bounds(words: Interval, *, least: int = 0) -> Bounds:
@@ -270,14 +278,16 @@ def _lengths(evidence: Measured, one: StudiedTest) -> Figures:
     assert one.words is not None
     for gains, baseline, system in _with_both(evidence, one):
         for group in gains.of(baseline, system, joint=[_bounds(one.words)]).joint if gains.metric == BLEU else ():
-            yield _tested(f"{gains.name} ({group.sentences:,} sentences)", evidence, one, group.comparison)
+            on = f"{gains.name} ({group.sentences:,} sentences)"
+            yield _tested(on, evidence, one, group.comparison, undecided(group.sentences))
 
 
 def _length_growth(evidence: Measured, one: StudiedTest) -> Figures:
     """How much the gain grows for twice as many words, over quarters of the sentences, in BLEU and in nats a token."""
     for gains, baseline, system in _with_both(evidence, one):
         if slope := gains.of(baseline, system, groups=quarters(gains.words)).slope:
-            yield _tested(f"{gains.name}, {'BLEU' if gains.metric == BLEU else NATS}", evidence, one, slope)
+            on = f"{gains.name}, {'BLEU' if gains.metric == BLEU else NATS}"
+            yield _tested(on, evidence, one, slope, undecided(len(gains.words)))
 
 
 def _with_both(evidence: Measured, one: StudiedTest) -> Iterator[tuple[Gains, str, str]]:
@@ -286,9 +296,11 @@ def _with_both(evidence: Measured, one: StudiedTest) -> Iterator[tuple[Gains, st
     return ((gains, baseline, system) for gains in evidence.gains if {baseline, system} <= gains.of_systems.keys())
 
 
-def _tested(on: str, evidence: Measured, one: StudiedTest, comparison: MetricComparison) -> OurFigure:
+def _tested(
+    on: str, evidence: Measured, one: StudiedTest, comparison: MetricComparison, too_few: str = ""
+) -> OurFigure:
     shown = comparison.shown
-    return OurFigure(on, shown.value, shown.low, shown.high, _trainings(evidence, one))
+    return OurFigure(on, shown.value, shown.low, shown.high, _trainings(evidence, one), too_few)
 
 
 def _over_trainings(on: str, one: StudiedTest, values: Mapping[str | None, Sequence[float]]) -> Figures:
@@ -317,7 +329,8 @@ def _over_translation(evidence: Measured, one: StudiedTest) -> Figures:
     system, than = (evidence.ratings.get(name or "") for name in (one.system, one.than_system))
     if system and than:
         share, than_share = ((one.means["over_translation"], one.items) for one in (system, than))
-        yield OurFigure(f"{system.items:,} rated sentences", *share_or_difference(*share, than_share), 1)
+        figure = share_or_difference(*share, than_share)
+        yield OurFigure(f"{system.items:,} rated sentences", *figure, 1, undecided(system.items))
 
 
 def _of_attention(figure: Callable[[AttentionAnalysis, StudiedTest], float | None]) -> Callable[..., Figures]:

@@ -23,7 +23,7 @@ from phrasemt.files.lines import sentence_name
 from phrasemt.report.figures import Drawing, Panel, Series, draw_categories, draw_heat_map
 from phrasemt.report.page import Analysis, Section, TextTable, fill
 from phrasemt.scoring.gains import ALL, BLEU, DISTANCES, MORE_THAN_10, NATS, DecidedPairs, Gains, groups_up_to, quarters
-from phrasemt.scoring.significance import decimals_of, mark_of, p_text
+from phrasemt.scoring.significance import decimals_of, mark_of, p_text, undecided
 from phrasemt.stages.report import WriteReport
 
 
@@ -156,7 +156,8 @@ def length_tables(scored: Iterable[Gains], pairs: Sequence[Pair], lengths: Seque
         }
         if gains:
             heading, decimals = _SHOWN[one.metric]
-            tables.append(_table_of_gains(f"{one.name}; difference in {heading}", gains, decimals=decimals))
+            caption = f"{one.name}; difference in {heading}"
+            tables.append(_table_of_gains(caption, gains, unit="sentences", decimals=decimals))
     return tables
 
 
@@ -174,27 +175,31 @@ def distance_tables(decided: Iterable[DecidedPairs], pairs: Sequence[Pair]) -> l
                 pair.title: one.gains(number).of(pair.baseline, pair.system, groups=DISTANCES, joint=joint)
                 for pair in there
             }
-            tables.append(_table_of_gains(f"{one.name}, {kind}; difference in percent", gains, decimals=1))
+            caption = f"{one.name}, {kind}; difference in percent"
+            tables.append(_table_of_gains(caption, gains, unit="pairs", decimals=1))
     return tables
 
 
-def _table_of_gains(caption: str, gains: Mapping[str, GainByLength], *, decimals: int) -> TextTable:
-    """The table of the gains of systems, by title."""
+def _table_of_gains(caption: str, gains: Mapping[str, GainByLength], *, unit: str, decimals: int) -> TextTable:
+    """The table of the gains of systems, by title. unit: of what groups consist of."""
     first = next(iter(gains.values()))
     groups = [f"{one.name} ({one.sentences:,})" for one in (*first.groups, *first.joint)]
     rows = []
     for title, gain in gains.items():
-        of_groups = [group.comparison for group in (*gain.groups, *gain.joint)]
-        rows.append([title, *(_gain(found, decimals) for found in (*of_groups, gain.slope))])
+        tested = [(group.comparison, group.sentences) for group in (*gain.groups, *gain.joint)]
+        tested.append((gain.slope, sum(group.sentences for group in gain.groups)))
+        rows.append([title, *(_gain(found, decimals, undecided(items, unit)) for found, items in tested)])
     return TextTable(caption=caption, headings=["System", *groups, "Slope"], rows=rows)
 
 
-def _gain(found: MetricComparison | None, decimals: int) -> str:
+def _gain(found: MetricComparison | None, decimals: int, too_few: str) -> str:
     if found is None:
         return "–"
     shown, p_value, power = found.shown, found.p_values.over_seeds, found.over_seeds
     decimals = decimals_of(shown.value, p_value, decimals)
     text = f"{shown.value:+.{decimals}f} [{shown.low:+.{decimals}f}, {shown.high:+.{decimals}f}]"
+    if too_few:
+        return f"{text}, {too_few}"
     if p_value is not None:
         text += f", p {p_text(p_value)}"
     if power is not None and power.deviation and not mark_of(p_value):

@@ -105,21 +105,22 @@ def test_gains_on_contrastive_pairs_by_distance() -> None:
     assert title == "+PR"
     assert [cell.split(" [")[0] for cell in cells[:4]] == ["+0.0", "+50.0", "+50.0", "+33.3"]
     assert cells[-1].startswith("+")
+    assert [cell.split("], ")[1] for cell in cells[1:]] == [f"not decided ({pairs} pairs)" for pairs in (4, 2, 6, 6)]
 
 
 def test_a_gain_without_significance_has_its_power_beside_it() -> None:
-    """Two seeds of each system: 3 and 5 of 10 pairs right, and 4 and 8. The figures are those of a t-test."""
-    columns = ["verb"] * 10, [1] * 10
+    """Two seeds of each system: 9 and 15 of 30 pairs right, and 12 and 24. The figures are those of a t-test."""
+    columns = ["verb"] * 30, [1] * 30
     files = [
         ContrastAccuracy(
             dataset="d",
             contrast_set="distance",
             system=system,
             seed=seed,
-            kinds=count_preferred(*columns, [place < right for place in range(10)]),
-            decisions=decisions(*columns, [place < right for place in range(10)]),
+            kinds=count_preferred(*columns, [place < right for place in range(30)]),
+            decisions=decisions(*columns, [place < right for place in range(30)]),
         )
-        for (system, seed), right in zip(itertools.product(("base", "pr"), (1, 2)), (3, 5, 4, 8), strict=True)
+        for (system, seed), right in zip(itertools.product(("base", "pr"), (1, 2)), (9, 15, 12, 24), strict=True)
     ]
     (part,) = contrast_analyses(TABLE, decided_pairs(files, TEST))
     ((_, cell, *_),) = part.tables[0].rows

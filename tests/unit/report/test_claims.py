@@ -41,6 +41,7 @@ from phrasemt.report.sections.this_run import RelativeCost, SystemCost
 from phrasemt.report.sections.trainings import TrainingCurve
 from phrasemt.scoring.gains import Gains, PairedTest, decided_pairs
 from phrasemt.scoring.ratings import SystemRating
+from phrasemt.scoring.significance import undecided
 from phrasemt.study.compared import AnalysedFigure, StudiedTest, analysed_figures, studied_claims
 from phrasemt.study.schema import Study
 
@@ -107,6 +108,8 @@ BLEU = {"measure": "bleu", "counterpart": {"kind": "scores", "column": "bleu_tok
 def test_the_interval_decides(low: float | None, high: float | None, trainings: int | None, direction: str) -> None:
     finding = OurFigure(on="", value=0.5, low=low, high=high, trainings=trainings)
     assert finding.direction(Interval(low=0)) == direction
+    few = finding._replace(too_few=undecided(1))
+    assert few.direction(Interval(low=0)) == "not decided (1 sentence)"
 
 
 def test_a_difference_of_scores_has_the_interval_of_its_comparison() -> None:
@@ -199,6 +202,7 @@ def test_the_gain_of_any_range_of_lengths_is_that_of_the_paired_test(
     finding = found(measurement("lengths", words=words), artefacts(gains=LENGTHS))
     assert finding.value == pytest.approx(gain)
     assert finding.on == f"wmt, news ({sentences} sentences)"
+    assert finding.direction(Interval(low=0)) == f"not decided ({sentences} sentences)"
     assert finding.low is not None
     assert finding.high is not None
     assert finding.low <= gain <= finding.high
@@ -338,7 +342,9 @@ def test_the_four_values_of_figure_3_stand_beside_ours() -> None:
     assert [(printed.printed, f"{ours.value:.1f}") for printed, ours in beside] == [
         ("+0.93", "0.6"), ("+1.72", "3.2"), ("+1.14", "0.6"), ("+1.20", "3.2"),
     ]  # fmt: skip
-    assert {ours.verdict(printed) for printed, ours in beside} == {"other data: same direction (one training)"}
+    verdicts = {ours._replace(too_few="").verdict(printed) for printed, ours in beside}
+    assert verdicts == {"other data: same direction (one training)"}
+    assert {ours.verdict(printed) for printed, ours in beside} == {undecided(10), undecided(20)}
     on_data = [figure.model_copy(update={"same_data": True}) for figure in figures]
     alone = replace(SCORED, of_systems={name: scores[:1] for name, scores in SCORED.of_systems.items()})
     for scored, verdict in ((SCORED, "in"), (alone, "outside of")):  # trainings that differ make the interval wide
