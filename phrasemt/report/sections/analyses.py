@@ -186,8 +186,8 @@ def _table_of_gains(caption: str, gains: Mapping[str, GainByLength], *, unit: st
     groups = [f"{one.name} ({one.sentences:,})" for one in (*first.groups, *first.joint)]
     rows = []
     for title, gain in gains.items():
-        tested = [(group.comparison, group.sentences) for group in (*gain.groups, *gain.joint)]
-        tested.append((gain.slope, sum(group.sentences for group in gain.groups)))
+        of_groups = ((group.comparison, group.sentences) for group in (*gain.groups, *gain.joint))
+        tested = [*of_groups, (gain.slope, sum(group.sentences for group in gain.groups))]
         rows.append([title, *(_gain(found, decimals, undecided(items, unit)) for found, items in tested)])
     return TextTable(caption=caption, headings=["System", *groups, "Slope"], rows=rows)
 
