@@ -18,8 +18,8 @@ JOB_NAME = "phrasemt_"
 LOGS = Path("logs/slurm")
 _SECONDS = 60
 _SECONDS_TO_END = 300  # clusters wait up to minutes between SIGTERM and SIGKILL
-# Sets the variables that phrasemt/training/process_group.py reads.
-_RANK = 'RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID exec "$@"'
+# Sets the variables that phrasemt/training/process_group.py reads. srun runs on the first node.
+_RANK = 'MASTER_ADDR=${MASTER_ADDR:-$SLURM_LAUNCH_NODE_IPADDR} RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID exec "$@"'
 # Seconds until Slurm kills the other tasks after one has ended.
 _GRACE = 600
 
@@ -43,7 +43,8 @@ def requeue_this_job() -> bool:
 def on_nodes(command: Sequence[str], *, nodes: int, processes: int, cores: int) -> tuple[list[str], dict[str, str]]:
     """The `srun` command that runs a command in several processes on the nodes of this job, and its environment.
 
-    cores: cores of one node. Raises PhrasemtError outside a Slurm job, or if `processes` is not a multiple of `nodes`.
+    cores: cores of one node. MASTER_ADDR and MASTER_PORT of this environment go before what is chosen here. Raises
+    PhrasemtError outside a Slurm job, or if `processes` is not a multiple of `nodes`.
     """
     job = os.environ.get("SLURM_JOB_ID")
     if job is None:
@@ -61,10 +62,19 @@ def on_nodes(command: Sequence[str], *, nodes: int, processes: int, cores: int) 
         *("srun", f"--nodes={nodes}", f"--ntasks={processes}", f"--ntasks-per-node={here}"),
         *(f"--cpus-per-task={max(1, cores // here)}", "--kill-on-bad-exit=0", f"--wait={_GRACE}"),
     ]
-    # This process runs on the first node of the job, which has the first rank. Jobs on one node get different ports.
-    port = 20000 + int(job) % 20000
-    place = {"WORLD_SIZE": str(processes), "MASTER_ADDR": socket.gethostname(), "MASTER_PORT": str(port)}
-    return [*srun, "sh", "-c", _RANK, "sh", *command], {**os.environ, **place}
+    # This process runs on the first node of the job, which has the first rank. Jobs on one node get different ports,
+    # below those that Linux gives to connections (from 32768).
+    place = {"MASTER_ADDR": _own_name(), "MASTER_PORT": str(20_000 + int(job) % 12_000)}
+    return [*srun, "sh", "-c", _RANK, "sh", *command], {**place, **os.environ, "WORLD_SIZE": str(processes)}
+
+
+def _own_name() -> str:
+    """The name of this node, or nothing if it leads nowhere; then the processes take the address that srun tells."""
+    try:
+        socket.getaddrinfo(name := socket.gethostname(), None)
+    except OSError:
+        return ""
+    return name
 
 
 def jobs_here() -> list[str]:

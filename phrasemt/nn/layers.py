@@ -8,6 +8,7 @@ the weights of `init: xavier`; `initialise` replaces them for another `init` (do
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Generic, TypeVar, cast
 
@@ -51,7 +52,10 @@ class Mask:
 
 
 def _bias(allowed_XS: Tensor, dtype: torch.dtype) -> Tensor:
-    return torch.zeros_like(allowed_XS, dtype=dtype).masked_fill_(~allowed_XS, -torch.inf)
+    *others, keys = allowed_XS.shape
+    # Rows of a multiple of 8 keys, else each call of a GPU's attention copies the bias into such rows.
+    room = allowed_XS.new_zeros(*others, math.ceil(keys / 8) * 8, dtype=dtype)
+    return room[..., :keys].masked_fill_(~allowed_XS, -torch.inf)
 
 
 def causal_mask(length: int, device: torch.device) -> Mask:

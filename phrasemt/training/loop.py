@@ -42,7 +42,7 @@ from phrasemt.training.checkpoint import (
 from phrasemt.training.evaluator import Evaluator
 from phrasemt.training.process_group import ProcessGroup, join_processes
 from phrasemt.training.reporting import Reporter
-from phrasemt.training.trainer import Trainer
+from phrasemt.training.trainer import BegunUpdate, Trainer
 from phrasemt.workflow.code import code_digest
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
@@ -109,8 +109,8 @@ def train_model(
 ) -> None:
     """Train a system until its last update or early stopping, and write a record of the training.
 
-    state: folder of checkpoints and states. The same command resumes from the last state and, on the same machine, ends
-    with the same weights as a training without interruption.
+    state: folder of checkpoints and states. The same command resumes from the last state and, on the same CPU, ends
+    with the same weights as a training without interruption; on a GPU sums may differ in their last bits.
     processes: number of processes that train together; this is one of them.
     initial_weights: a safetensors file that the training starts from, or none for random weights.
     minutes: time until the training stops and saves its state; 0 for no limit.
@@ -238,6 +238,8 @@ class _Run:
         self.settings = trainer.settings
         self.progress = self._resumed()
         self.reporter: Reporter | None = None
+        self._begun: BegunUpdate | None = None  # the last update, while its numbers are not in the progress
+        self._since = 0.0  # seconds count from here for the update whose numbers are read next
 
     def train(self) -> str:
         """Do the remaining updates. Returns the reason for the end: `max_updates` or `early_stopping`."""
@@ -249,7 +251,7 @@ class _Run:
             for update, of_rank in ahead:
                 if self.reason_to_end is not None:
                     break
-                self._update(update, of_rank)
+                stopping = self._update(update, of_rank)
                 report_due = progress.update % UPDATES_BETWEEN_REPORTS == 0
                 if report_due or progress.update == settings.max_updates:
                     self._report()
@@ -258,7 +260,10 @@ class _Run:
                 if evaluating := evaluation_due(progress.update, settings):
                     self._evaluate()
                 # A training stops after an update and never before the first one, so very short runs make progress.
-                stopping = self.group.any(self.stop.reason is not None) and self.reason_to_end is None
+                # An evaluation takes long, so a request during it does not wait for another update; alone, none does.
+                if evaluating or self.group.size == 1:
+                    stopping = self.group.any(stopping or self.stop.reason is not None)
+                stopping = stopping and self.reason_to_end is None
                 state_due = evaluating or progress.update % settings.checkpoint_every == 0
                 if state_due or stopping:
                     self._save(with_checkpoint=state_due and self.checkpoint_due)
@@ -335,15 +340,32 @@ class _Run:
         if evaluating or keeping:
             self._save(with_checkpoint=keeping)
 
-    def _update(self, planned: PlannedUpdate, of_rank: RankBatches) -> None:
-        """Do one update. Raises PhrasemtError after too many consecutive updates without a step."""
-        progress, started = self.progress, time.monotonic()
-        epoch, position, rows = planned
-        result = self.trainer.update(progress.update + 1, rows, of_rank)
-        progress.recent.append({**asdict(result), "seconds": time.monotonic() - started})
+    def _update(self, planned: PlannedUpdate, of_rank: RankBatches) -> bool:
+        """Begin an update, then read the numbers of the one before, which a GPU has done or is doing meanwhile.
+
+        Returns whether any process wants to stop. Raises PhrasemtError as `_read`.
+        """
+        progress, (epoch, position, rows) = self.progress, planned
+        if self._begun is None:
+            self._since = time.monotonic()
+        begun = self.trainer.begin(progress.update + 1, rows, of_rank, lambda: self.stop.reason is not None)
+        self._read()
+        self._begun = begun
         progress.update += 1
-        progress.micro_batches += result.micro_batches
         progress.epoch, progress.position = epoch, position + 1
+        return begun.stop
+
+    def _read(self) -> None:
+        """Take the numbers of the last update into the progress, once.
+
+        Raises PhrasemtError after too many consecutive updates without a step.
+        """
+        if self._begun is None:
+            return
+        progress, result, before = self.progress, self._begun.read(), self._since
+        self._begun, self._since = None, time.monotonic()
+        progress.recent.append({**asdict(result), "seconds": self._since - before})
+        progress.micro_batches += result.micro_batches
         progress.skipped += result.skipped
         progress.skipped_in_a_row = progress.skipped_in_a_row + 1 if result.skipped else 0
         if result.skipped:
@@ -355,6 +377,7 @@ class _Run:
 
     def _report(self) -> None:
         """Report the means over the updates since the last report, unless all of them were skipped."""
+        self._read()
         progress = self.progress
         results = [result for result in progress.recent if not result["skipped"]]
         if self.reporter is None or not results:
@@ -378,6 +401,7 @@ class _Run:
 
     def _evaluate(self) -> None:
         """Score the weights on dev."""
+        self._read()
         progress, started = self.progress, time.monotonic()
         progress.evaluations.append(self.evaluator(self.trainer.model, progress.update))
         if self.reporter is not None:
@@ -386,6 +410,7 @@ class _Run:
 
     def _save(self, *, with_checkpoint: bool) -> None:
         """Write the state from which the training can resume, and the weights as a checkpoint to average."""
+        self._read()
         self.progress.capacities = self.group.gather(self.trainer.capacity)
         if self.reporter is not None:
             if with_checkpoint:

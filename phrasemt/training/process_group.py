@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as distributed
+from torch import Tensor
 from torch.distributed.distributed_c10d import Store
 from torch.distributed.rendezvous import rendezvous
 
@@ -69,26 +70,38 @@ class ProcessGroup:
             self.watch.count += 1
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """Surround a collective operation. Raises LostProcessError when another process has ended."""
-        assert self.watch is not None
-        self.watch.waiting = True
+    def waiting(self) -> Iterator[None]:
+        """Surround what waits for other processes: with NCCL the host waits for them where it waits for its GPU."""
+        if self.watch is not None:
+            self.watch.waiting = True
         try:
             yield
-        except RuntimeError as error:
-            what = "lost another process of this training"
-            raise LostProcessError(what, found=str(error).partition("\n")[0], next_step=_RESUME) from error
         finally:
-            self.watch.waiting = False
+            if self.watch is not None:
+                self.watch.waiting = False
         self.progress()
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Surround a collective operation. Raises LostProcessError when another process has ended."""
+        with self.waiting():
+            try:
+                yield
+            except RuntimeError as error:
+                what = "lost another process of this training"
+                raise LostProcessError(what, found=str(error).partition("\n")[0], next_step=_RESUME) from error
+
+    def add(self, numbers: Tensor) -> None:
+        """Sum a tensor over all processes, in place and on its device. Raises LostProcessError."""
+        if self.size > 1:
+            with self.together():
+                distributed.all_reduce(numbers)
 
     def sum(self, numbers: Sequence[float]) -> list[float]:
         """Return the sum over all processes of each number. Raises LostProcessError."""
         if self.size == 1:
             return list(numbers)
-        total = torch.tensor(numbers, dtype=torch.float64)
-        with self.together():
-            distributed.all_reduce(total)
+        self.add(total := torch.tensor(numbers, dtype=torch.float64))
         return total.tolist()
 
     def gather(self, value: Any) -> list[Any]:
@@ -139,6 +152,9 @@ class ProcessGroup:
 
 ALONE = ProcessGroup()
 _RESUME = "see the messages of the other processes; the same command resumes from the last saved state"
+
+
+_ONE_EACH = "request one GPU for each process of a node"
 
 
 class LostProcessError(PhrasemtError):
@@ -223,14 +239,7 @@ def join_processes(processes: int) -> Iterator[ProcessGroup]:
         return
     rank, local_rank = place_in_group("RANK", 0), place_in_group("LOCAL_RANK", 0)
     if torch.cuda.is_available():
-        if local_rank >= torch.cuda.device_count():
-            raise PhrasemtError(
-                "no GPU for this training process",
-                expected=f"at least {local_rank + 1} GPUs on this node",
-                found=torch.cuda.device_count(),
-                next_step="request one GPU for each process of a node",
-            )
-        torch.cuda.set_device(local_rank)
+        _take_gpu(local_rank)
     file = os.environ.get(RENDEZVOUS)
     url = f"file://{file}" if file else "env://"
     store, _, _ = next(rendezvous(url, rank, size, timeout=_TIME_TO_JOIN))
@@ -247,12 +256,34 @@ def join_processes(processes: int) -> Iterator[ProcessGroup]:
             timeout=_TIME_OF_A_COLLECTIVE,
         )
     try:
+        if torch.cuda.is_available():
+            _refuse_shared_gpus(group.gather(str(torch.cuda.get_device_properties("cuda").uuid)))
         yield group
         # A process must not end while another waits for a message of it. The group itself ends with the processes
         # (phrasemt.machine.launch.leave).
         group.barrier()
     finally:
         watch.end()
+
+
+def _take_gpu(local_rank: int) -> None:
+    """Use the GPU with this number, or the only one: `srun --gpus-per-task=1` shows each process its own GPU alone."""
+    count = torch.cuda.device_count()
+    if local_rank >= count > 1:
+        raise PhrasemtError(
+            "no GPU for this training process",
+            expected=f"at least {local_rank + 1} GPUs on this node, or one that only this process sees",
+            found=count,
+            next_step=_ONE_EACH,
+        )
+    torch.cuda.set_device(0 if count == 1 else local_rank)
+
+
+def _refuse_shared_gpus(gpus: Sequence[str]) -> None:
+    """gpus: the identifier of each process's GPU."""
+    if shared := sorted({gpu for gpu in gpus if gpus.count(gpu) > 1}):
+        what, expected = "processes of this training share a GPU", f"{len(gpus)} GPUs, one for each process"
+        raise PhrasemtError(what, expected=expected, found=", ".join(shared), next_step=_ONE_EACH)
 
 
 def _wait_for_all(store: Store, rank: int, size: int) -> None:

@@ -40,6 +40,40 @@ def noam(update: int, *, width: int, settings: Adam) -> float:
     return float(settings.factor * width**-0.5 * min(update**-0.5, update * settings.warmup**-1.5))
 
 
+class _Adadelta(torch.optim.Adadelta):
+    """Adadelta that changes nothing where `found_inf` is 1, as torch's fused Adam, without an answer to the host."""
+
+    found_inf: Tensor
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Take a step with the gradients, of which nothing is kept on a GPU when it is none."""
+        skipped = self.found_inf > 0
+        if skipped.device.type == "cpu":
+            if not skipped:
+                super().step()
+            return
+        for group in self.param_groups:
+            parameters: list[Tensor] = []
+            gradients: list[Tensor] = []
+            squares: list[Tensor] = []
+            steps: list[Tensor] = []  # squares of earlier ones
+            self._init_group(group, parameters, gradients, squares, steps, [])
+            rho, kept = group["rho"], torch.full_like(parameters[0].flatten()[0], group["rho"]).masked_fill_(skipped, 1)
+            for gradient in gradients:
+                gradient.masked_fill_(skipped, 0)
+            torch._foreach_mul_(squares, kept)
+            torch._foreach_addcmul_(squares, gradients, gradients, 1 - rho)
+            roots, taken = (torch._foreach_add(sums, group["eps"]) for sums in (squares, steps))
+            torch._foreach_sqrt_(roots)
+            torch._foreach_sqrt_(taken)
+            torch._foreach_div_(taken, roots)
+            torch._foreach_mul_(taken, gradients)
+            torch._foreach_mul_(steps, kept)
+            torch._foreach_addcmul_(steps, taken, taken, 1 - rho)
+            torch._foreach_add_(parameters, taken, alpha=-group["lr"])
+
+
 class ScheduledOptimizer:
     """An optimiser with its schedule of learning rates.
 
@@ -54,7 +88,7 @@ class ScheduledOptimizer:
         width: int,
         rate_factors: Mapping[nn.Parameter, float],
     ) -> None:
-        self.wrapped: torch.optim.Optimizer
+        self.wrapped: torch.optim.Adam | _Adadelta
         self._rate: Callable[[int], float]
         by_factor: dict[float, list[nn.Parameter]] = defaultdict(list)
         for parameter in parameters:
@@ -65,14 +99,18 @@ class ScheduledOptimizer:
             self.wrapped = torch.optim.Adam(groups, lr=0.0, betas=betas, eps=settings.epsilon, fused=True)
             self._rate = partial(noam, width=width, settings=settings)
         else:
-            self.wrapped = torch.optim.Adadelta(groups, lr=1.0, rho=settings.rho, eps=settings.epsilon)
+            self.wrapped = _Adadelta(groups, lr=1.0, rho=settings.rho, eps=settings.epsilon)
             self._rate = lambda update: 1.0
 
-    def step(self, update: int) -> float:
-        """Take the step of an update (counted from 1) with the parameters' gradients; return its learning rate."""
+    def step(self, update: int, finite: Tensor) -> float:
+        """Take the step of an update (counted from 1) with the parameters' gradients; return its learning rate.
+
+        finite: scalar on the device, False for no step. The host does not ask for it.
+        """
         rate = self._rate(update)
         for group in self.wrapped.param_groups:
             group["lr"] = rate * group["factor"]
+        self.wrapped.found_inf = 1 - finite.float()  # type: ignore[union-attr]
         self.wrapped.step()
         return rate
 
@@ -194,6 +232,17 @@ class UpdateResult:
     skipped: bool
 
 
+@dataclass(frozen=True, kw_only=True)
+class BegunUpdate:
+    """An update that the device may still compute.
+
+    stop: whether any process wants to stop. read: waits for the device; raises LostProcessError.
+    """
+
+    stop: bool
+    read: Callable[[], UpdateResult]
+
+
 class Trainer:
     """A model with its optimiser.
 
@@ -222,41 +271,63 @@ class Trainer:
         self._products = ProductsOfTraining(model, self.precision, self.device)
 
     def update(self, number: int, rows: NDArray[np.int64], mine: RankBatches | None = None) -> UpdateResult:
-        """Do one update: accumulate the gradient of the mean loss of all rows, then take a step.
+        """Do one update and wait for its numbers."""
+        return self.begin(number, rows, mine).read()
+
+    def begin(
+        self,
+        number: int,
+        rows: NDArray[np.int64],
+        mine: RankBatches | None = None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> BegunUpdate:
+        """Begin one update: accumulate the gradient of the mean loss of all rows, then take a step.
 
         Without micro-batches this would be (loss(batch(rows)).objective / tokens).backward(); optimizer.step().
         The mean is over real target tokens, or over sentences if the study gives the size of an update in sentences.
         number: of the update, from 1. It determines dropout, together with the seed and the rank.
         rows: positions in the example store. mine: the micro-batches of this process, if they were made ahead.
-        Without a finite loss and gradient there is no step.
+        stop: whether this process wants to stop, for all processes to know.
+        Without a finite loss and gradient there is no step. The host waits for the other hosts but never for a GPU, so
+        the next update can begin before the numbers of this one are read.
         """
-        while (sums := self._try_gradients(number, rows, mine)) is None:
+        while (computed := self._try_gradients(number, rows, mine, stop)) is None:
             pass
+        sums, stopping = computed
+        numbers = torch.stack([one.double() for one in sums.values()])
+        self._group.add(numbers)
         parameters = list(self.model.parameters())
         norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-        # One copy for all that the host must know, because it waits for a GPU at each.
-        *of_this_process, norm_of_all = torch.stack([one.double() for one in (*sums.values(), norm)]).tolist()
-        objective, nll, *parts, micro_batches = self._group.sum(of_this_process)
-        skipped = not (math.isfinite(objective) and math.isfinite(norm_of_all))
-        learning_rate = 0.0
-        if not skipped:
-            if self.settings.clip_norm is not None:
-                torch.nn.utils.clip_grads_with_norm_(parameters, self.settings.clip_norm, norm)
-            learning_rate = self.optimizer.step(number)
-        return UpdateResult(
-            objective=objective,
-            nll=nll,
-            tokens=self._tokens(rows),
-            micro_batches=round(micro_batches),
-            parts=dict(zip(list(sums)[2:-1], parts, strict=True)),
-            learning_rate=learning_rate,
-            skipped=skipped,
-        )
+        finite = torch.isfinite(numbers[0]) & torch.isfinite(norm)
+        if self.settings.clip_norm is not None:
+            torch.nn.utils.clip_grads_with_norm_(parameters, self.settings.clip_norm, norm)
+        learning_rate = self.optimizer.step(number, finite)
+        there = torch.cat((numbers, finite[None].double())).to("cpu", non_blocking=True)
+        ready = torch.cuda.Event() if self.device.type == "cuda" else None  # type: ignore[no-untyped-call]
+        if ready is not None:
+            ready.record()
+
+        def read() -> UpdateResult:
+            if ready is not None:
+                with self._group.waiting():
+                    ready.synchronize()
+            objective, nll, *parts, micro_batches, taken = there.tolist()
+            return UpdateResult(
+                objective=objective,
+                nll=nll,
+                tokens=self._tokens(rows),
+                micro_batches=round(micro_batches),
+                parts=dict(zip(list(sums)[2:-1], parts, strict=True)),
+                learning_rate=learning_rate if taken else 0.0,
+                skipped=not taken,
+            )
+
+        return BegunUpdate(stop=stopping, read=read)
 
     def _try_gradients(
-        self, number: int, rows: NDArray[np.int64], mine: RankBatches | None
-    ) -> dict[str, Tensor] | None:
-        """Compute the gradients of an update, and the sums over this rank's micro-batches.
+        self, number: int, rows: NDArray[np.int64], mine: RankBatches | None, stop: Callable[[], bool]
+    ) -> tuple[dict[str, Tensor], bool] | None:
+        """Compute the gradients of an update, and the sums over this rank's micro-batches; and whether to stop.
 
         Returns None when the memory of any process ran out; that process has smaller micro-batches from now on.
         """
@@ -271,7 +342,8 @@ class Trainer:
             self._shrink()
             log.warning("memory ran out: micro-batches of %s positions from now on", f"{self.capacity:,}")
         self._gradients.finish()
-        return None if self._group.any(sums is None) else sums
+        short, stopping = self._group.sum([float(sums is None), float(stop())])
+        return None if sums is None or short else (sums, bool(stopping))
 
     def _tokens(self, rows: NDArray[np.int64]) -> int:
         return int(self._reader.examples.target_lengths[rows].sum()) + len(rows)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,10 +23,10 @@ from phrasemt.decoding.attention import AttentionStatistics
 from phrasemt.decoding.decode import translate_split
 from phrasemt.decoding.forced import force
 from phrasemt.files.attention import AXES
-from phrasemt.study.schema import Decoding
-from phrasemt.training.trainer import Trainer
+from phrasemt.study.schema import Adadelta, Adam, Decoding
+from phrasemt.training.process_group import ProcessGroup
+from phrasemt.training.trainer import ScheduledOptimizer, Trainer
 
-UPDATE = {"training/trainer.py Trainer.update: tolist": 1}
 STEP = {"decoding/beam.py beam_search: tolist": 1}
 SEARCH = {"decoding/beam.py Allowed.__init__: tolist": 1}
 STEPS = 4
@@ -61,12 +62,50 @@ def test_updates_and_evaluation(settings, reader, monkeypatch):
         plan = plan_of_updates(training, reader.examples)
         trainer.find_capacity(plan)
         gpu.reset()
-        result = trainer.update(1, next(plan.epoch(0)))
-        assert not result.skipped
-        assert result.micro_batches > 1
-        assert_waits(gpu, (UPDATE, 1))
+        begun = [trainer.begin(number, rows) for number, rows in enumerate([*plan.epoch(0)][:2], 1)]
+        assert not gpu.waits
+        for result in (update.read() for update in begun):
+            assert not result.skipped
+            assert result.micro_batches > 1
         with torch.inference_mode():
             trainer.model.eval().measure([reader(range(5)).to(GPU), reader(range(5, 10)).to(GPU)])
+
+
+def test_a_host_that_waits_for_its_gpu_may_wait_for_a_lost_process(monkeypatch):
+    """Under NCCL the sum of gradients blocks the GPU and not the host, so the watch must know of this wait."""
+    settings = SYSTEMS["transformer"]
+    reader = drawn_reader(settings.model_inputs, pairs=10, vocabulary=TARGET_VOCABULARY, median=4, longest=7)
+    watch, waited = SimpleNamespace(count=0, waiting=False), []
+    with PretendedGpu():
+        trainer = Trainer(
+            random_model(settings).to(GPU), reader, settings_of_paper(settings), ProcessGroup(watch=watch)
+        )
+        event = SimpleNamespace(record=lambda: None, synchronize=lambda: waited.append(watch.waiting))
+        monkeypatch.setattr("torch.cuda.Event", lambda: event)
+        trainer.update(1, np.arange(10))
+    assert waited == [True]
+    assert not watch.waiting
+
+
+@pytest.mark.parametrize("settings", [Adam(), Adadelta(name="adadelta")], ids=lambda settings: settings.name)
+def test_a_gpu_skips_a_step_without_the_host(settings):
+    """To the bit, and also what an optimiser keeps is as if the step had not been."""
+
+    def steps(device, gradients):
+        parameters = [torch.nn.Parameter(torch.arange(1.0, 4.0).to(device)) for _ in range(2)]
+        optimizer = ScheduledOptimizer(parameters, settings, width=8, rate_factors={parameters[0]: 0.5})
+        for number, gradient in gradients:
+            for parameter in parameters:
+                parameter.grad = torch.tensor([0.1, gradient, 30.0]).to(device, non_blocking=True)
+            optimizer.step(number, torch.isfinite(parameters[1].grad.sum()))
+        state = optimizer.wrapped.state
+        return parameters, [[kept for name, kept in state[one].items() if name != "step"] for one in parameters]
+
+    with PretendedGpu() as gpu:
+        there = steps(GPU, [(1, 2.0), (2, np.nan), (3, -3.0)])
+        assert not [line for line in gpu.waits if "trainer" in line]
+        here = steps(CPU, [(1, 2.0), (3, -3.0)])
+        torch.testing.assert_close(torch.utils._pytree.tree_map(lambda x: x.cpu(), there), here, rtol=0, atol=0)
 
 
 def test_kernels_of_gpus_only_compute_the_same(settings, reader):

@@ -84,9 +84,11 @@ class PretendedGpu:
         self.kernels: Counter[str] = Counter()
         self.attending = False
         self._storages: dict[int, StorageWeakRef] = {}
+        self._under_way: list[tuple[Tensor, Tensor]] = []
 
     def __enter__(self) -> Self:
         cuda = {name: lambda *args, value=value, **kwargs: value for name, value in CUDA.items()}
+        cuda["Event"] = lambda: SimpleNamespace(record=lambda: None, synchronize=self._synchronize)
         plain = {name: getattr(torch, name) for name in ("autocast", "is_autocast_enabled", "get_autocast_dtype")}
         autocast = {name: lambda _, *args, of=of, **kwargs: of("cpu", *args, **kwargs) for name, of in plain.items()}
         # In inference mode the second mode below would see composite operations whole, and without autocast.
@@ -130,9 +132,19 @@ class PretendedGpu:
             self.take(copy)
         else:
             del self._storages[copy.untyped_storage()._cdata]
-        if not (to_gpu and non_blocking):
+        if non_blocking and not to_gpu:
+            self._under_way.append((copy, copy.clone()))
+            copy.zero_()
+        if not non_blocking:
             self.wait(f"copy to the {'GPU' if to_gpu else 'CPU'}")
         return copy
+
+    def _synchronize(self) -> None:
+        """Only now copies to the host that did not block have their numbers."""
+        self.wait("event")
+        while self._under_way:
+            copy, numbers = self._under_way.pop()
+            copy.copy_(numbers)
 
     def wait(self, reason: str) -> None:
         """Count a wait of the host at the innermost line of the package on the stack."""

@@ -93,6 +93,7 @@ def test_a_form_of_a_mask_is_made_once():
     assert mask.bias_XS(torch.bfloat16).tolist() == [[0.0, -math.inf], [0.0, 0.0]]
     assert mask.bias_XS(torch.bfloat16) is mask.bias_XS(torch.bfloat16)
     assert mask.bias_XS(torch.float64).dtype == torch.float64
+    assert mask.bias_XS(torch.float64).stride(-2) == 8, "a GPU copies no bias"
     assert mask.forbidden_XS is mask.forbidden_XS
     assert torch.equal(mask.forbidden_XS, ~mask.allowed_XS)
 

@@ -17,6 +17,7 @@ from phrasemt.machine import gpus
 from phrasemt.machine.gpus import VISIBLE, lease, visible_gpus
 from phrasemt.nn.precision import choose_device
 from phrasemt.runs.start import refuse_absent_gpus
+from phrasemt.training import process_group
 
 HOLD = """
 import sys, pathlib
@@ -115,6 +116,35 @@ def test_the_beginning_of_an_identifier_is_that_gpu(tmp_path: Path, monkeypatch:
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nprintf '0, GPU-a1b2\\n1, GPU-a1c3\\n'\n")
     monkeypatch.setenv(VISIBLE, "GPU-a1b,0,GPU-a1")
     assert visible_gpus() == ["GPU-a1b2", "GPU-a1"]
+
+
+def test_a_process_on_a_gpu_has_its_share_of_cores_and_memory_without_holes(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings: list[str] = []
+    threads: list[int] = []
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.set_num_threads", threads.append)
+    monkeypatch.setattr("torch._C._accelerator_setAllocatorSettings", settings.append)
+    assert choose_device(3).type == "cuda"
+    assert (threads, settings) == ([3], ["expandable_segments:True"])
+    monkeypatch.setenv("PYTORCH_ALLOC_CONF", "expandable_segments:False")
+    choose_device(1)
+    assert len(settings) == 1, "the user's choice stays"
+
+
+def test_each_process_of_a_training_takes_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all GPUs of the node, or the only one that it sees, as with `srun --gpus-per-task=1`."""
+    taken: list[int] = []
+    monkeypatch.setattr("torch.cuda.set_device", taken.append)
+    for seen, local_rank in ((2, 0), (2, 1), (1, 0), (1, 3)):
+        monkeypatch.setattr("torch.cuda.device_count", lambda seen=seen: seen)
+        process_group._take_gpu(local_rank)
+    assert taken == [0, 1, 0, 0]
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    with pytest.raises(PhrasemtError, match=r"no GPU for this training process .*found 2"):
+        process_group._take_gpu(2)
+    process_group._refuse_shared_gpus(["GPU-a", "GPU-b"])
+    with pytest.raises(PhrasemtError, match=r"processes of this training share a GPU .*found GPU-a\)"):
+        process_group._refuse_shared_gpus(["GPU-a", "GPU-b", "GPU-a"])
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="torch can use a GPU here")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -87,9 +88,26 @@ def test_processes_are_spread_over_nodes(slurm: StandIn) -> None:
     assert {"--nodes=2", "--ntasks=8", "--ntasks-per-node=4", "--cpus-per-task=4"} <= set(command)
     assert command[-3:] == ["python", "-m", "phrasemt"]
     assert environment["WORLD_SIZE"] == "8"
-    assert 1024 < int(environment["MASTER_PORT"]) < 65536
+    assert environment["MASTER_ADDR"] == socket.gethostname()
     with pytest.raises(PhrasemtError, match=r"expected a multiple of 2 \(--nodes\), found 3"):
         on_nodes(["python"], nodes=2, processes=3, cores=1)
+
+
+def test_processes_find_each_other(slurm: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the name of the first node; where it leads nowhere, at the address that srun tells; or as the user says."""
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    monkeypatch.setattr("socket.gethostname", lambda: "nowhere.invalid")
+    places = {"SLURM_LAUNCH_NODE_IPADDR": "10.0.0.7", "SLURM_PROCID": "3", "SLURM_LOCALID": "1"}
+    for chosen, found in ((None, "10.0.0.7"), ("10.1.1.1", "10.1.1.1")):
+        if chosen:
+            monkeypatch.setenv("MASTER_ADDR", chosen)
+        command, environment = on_nodes(["sh", "-c", "echo $MASTER_ADDR $RANK"], nodes=2, processes=4, cores=1)
+        shell = command[command.index("sh") :]
+        assert subprocess.check_output(shell, env=environment | places, text=True) == f"{found} 3\n"
+    for job in ("1", "11999", "987654321"):
+        monkeypatch.setenv("SLURM_JOB_ID", job)
+        port = on_nodes(["python"], nodes=1, processes=2, cores=1)[1]["MASTER_PORT"]
+        assert 20_000 <= int(port) < 32_768, "Linux gives the ports above to connections"
 
 
 def test_jobs_are_those_that_snakemake_sent_from_this_folder(slurm: StandIn) -> None:

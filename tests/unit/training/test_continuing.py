@@ -23,13 +23,13 @@ from phrasemt.training.trainer import Trainer
 @pytest.fixture
 def updates(monkeypatch):
     """The numbers of all updates that are done."""
-    done, update = [], Trainer.update
+    done, begin = [], Trainer.begin
 
     def counted(self, number, *update_and_share):
         done.append(number)
-        return update(self, number, *update_and_share)
+        return begin(self, number, *update_and_share)
 
-    monkeypatch.setattr(Trainer, "update", counted)
+    monkeypatch.setattr(Trainer, "begin", counted)
     return done
 
 

@@ -50,7 +50,7 @@ def test_a_parameter_with_a_rate_factor_takes_that_share_of_each_step(settings):
     for update in (1, 2):
         for parameter in (whole, third):
             parameter.grad = torch.tensor([0.1, -2.0, 30.0])
-        optimizer.step(update)
+        optimizer.step(update, torch.tensor(True))
     assert whole.abs().min() > 0
     torch.testing.assert_close(third, whole / 3)
 
@@ -140,7 +140,7 @@ def running_out(loss, *, call):
 
 def killed(tiny_data, folder, settings, monkeypatch, *, update):
     """Run a training that ends abruptly before this update, as in a power cut."""
-    original = Trainer.update
+    original = Trainer.begin
 
     def dying(self, number, *update_and_share):
         if number == update:
@@ -148,7 +148,7 @@ def killed(tiny_data, folder, settings, monkeypatch, *, update):
         return original(self, number, *update_and_share)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Trainer, "update", dying)
+        patched.setattr(Trainer, "begin", dying)
         with pytest.raises(Killed):
             run(tiny_data, folder, settings)
 
@@ -300,17 +300,17 @@ def test_further_losses_of_a_family_are_reported_per_token(tiny_data, tmp_path, 
 
 def spoilt(monkeypatch, updates):
     """Make the loss of the micro-batches of these updates NaN."""
-    update, loss, now = Trainer.update, Transformer.loss, []
+    begin, loss, now = Trainer.begin, Transformer.loss, []
 
     def counted(self, number, *update_and_share):
         now[:] = [number]
-        return update(self, number, *update_and_share)
+        return begin(self, number, *update_and_share)
 
     def spoiling(self, batch, *, label_smoothing):
         value = loss(self, batch, label_smoothing=label_smoothing)
         return dataclasses.replace(value, objective=value.objective * math.nan) if now[0] in updates else value
 
-    monkeypatch.setattr(Trainer, "update", counted)
+    monkeypatch.setattr(Trainer, "begin", counted)
     monkeypatch.setattr(Transformer, "loss", spoiling)
 
 
