@@ -61,7 +61,6 @@ rule write_report:
             *flow.every(paths.phrase_statistics, splits="train and test"),
             *flow.every(paths.chunk_statistics, datasets=flow.chunked, splits="all"),
             *flow.annotators,
-            *flow.every(paths.length_scores, systems=flow.translating),
             *flow.every(paths.attention_analysis, systems=flow.models),
             *flow.every(paths.attention_weights, systems=flow.models, seeds="first"),
             *flow.every(paths.contrast_accuracy, systems=flow.translating_by_training, splits="contrastive"),

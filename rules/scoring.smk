@@ -47,26 +47,6 @@ rule score_metric:
         flow.command("score_metric")
 
 
-rule score_by_length:
-    input:
-        scores=flow.of(paths.system_scores, "seeds"),
-        source_tokens=flow.of(paths.tokens.at(language="{source}"), "test sets"),
-    output:
-        lengths=paths.length_scores,
-    log:
-        paths.log("score_by_length"),
-    benchmark:
-        paths.benchmark("score_by_length")
-    conda:
-        "../envs/score.yaml"
-    params:
-        **flow.params("score_by_length"),
-    message:
-        "BLEU of {wildcards.system} by the length of the source, test sets of {wildcards.dataset}"
-    shell:
-        flow.command("score_by_length")
-
-
 rule compare_systems:
     input:
         baseline=flow.of(paths.system_scores, "seeds of the baseline"),

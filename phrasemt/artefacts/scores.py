@@ -251,12 +251,6 @@ class LengthRange(Settings):
         return f"≤{self.high}" if self.low == 0 else f"{self.low}-{self.high}"
 
 
-class LengthGroup(LengthRange):
-    """A group of one system. bleu: None without sentences."""
-
-    bleu: Estimate | None = None
-
-
 class GainOfGroup(LengthRange):
     """A group of two systems with the test of their difference, system minus baseline."""
 
@@ -274,20 +268,3 @@ class GainByLength(Settings):
     groups: list[GainOfGroup]
     joint: list[GainOfGroup]
     slope: MetricComparison | None = None
-
-
-class LengthsOnTestSet(Settings):
-    """The groups of a test set in one convention of BLEU. signature: of its metric."""
-
-    signature: str
-    groups: list[LengthGroup]
-
-
-class LengthScores(JsonFile, pattern=of_dataset("lengths/{system}.json")):
-    """BLEU on groups of source lengths, over all seeds. test_sets: by name, then by convention."""
-
-    dataset: str
-    system: str
-    seeds: list[int]
-    samples: int
-    test_sets: dict[str, dict[str, LengthsOnTestSet]]

@@ -27,7 +27,7 @@ GROUPS = {
     },
     "maintenance": {
         "capsule": "pack a table with all that its numbers come from; check a pack",
-        "store": "list, check, move and clean up what studies share",
+        "store": "list and clean up what studies share",
         "gc": "list and remove what no study names any more",
         "slurm": "write the profile of your site, apart from what updates touch",
         "unlock": "remove the lock of a killed run",

@@ -8,14 +8,13 @@ from phrasemt import __version__
 from phrasemt.commands._arguments import Output, add_study_option
 from phrasemt.commands._system import add_training, chosen_trainings
 from phrasemt.models.ctranslate2_export import write_ctranslate2_folder
-from phrasemt.report.model_card import model_card
 from phrasemt.workflow.changes import changes_since
 from phrasemt.workflow.model_folder import write_model_folder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Write a folder with weights, vocabularies, subwords, settings, the study, checksums, a model card "
+        "Write a folder with weights, vocabularies, subwords, settings, the study, checksums "
         "and, for a system that reads parses, its parser. `phrasemt translate --model FOLDER` translates with it."
     )
     parser.add_argument("folder", type=Output, metavar="FOLDER", help="new folder")
@@ -38,13 +37,12 @@ def run(options: argparse.Namespace) -> None:
     (chosen,) = chosen_trainings(options)
     changes_since(chosen.study).refuse()
     system = chosen.files()
-    card = {"README.md": model_card(chosen.study, chosen.dataset, chosen.system, chosen.seed)}
+    study = chosen.study
+    texts = {"study.json": study.model_dump_json(indent=1) + "\n"}
     if options.format == "ctranslate2":
-        write_ctranslate2_folder(options.folder, system, card)
+        write_ctranslate2_folder(options.folder, system, texts)
         print(f"{options.folder}: written for CTranslate2")
         return
-    study = chosen.study
     about = {"study": study.study, "dataset": chosen.dataset, "system": chosen.system, "seed": chosen.seed}
-    texts = {**card, "study.json": study.model_dump_json(indent=1) + "\n"}
     write_model_folder(options.folder, system, {"phrasemt": __version__, **about}, texts)
     print(f"{options.folder}: written. Next: `phrasemt translate --model {options.folder} < TEXT`")

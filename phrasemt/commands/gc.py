@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from phrasemt.artefacts import kinds
@@ -27,15 +26,6 @@ from phrasemt.workflow.flow import Flow
 from phrasemt.workflow.paths import LOGS, RESULTS, Paths
 
 OTHER_STUDIES = ("config.yaml", "studies/*.yaml")
-# Wildcards in the order in which the reason is looked for, with their names in messages.
-_KINDS = {
-    "dataset": "data set",
-    "annotator": "parser or chunker",
-    "system": "system",
-    "seed": "seed",
-    "segmenter": "phrases",
-    "split": "split",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,24 +50,34 @@ def run(options: argparse.Namespace) -> None:
     """Print what is found, and remove it with --yes. Raises PhrasemtError during a run of the study."""
     given = [load_study(path) for path in options.study]
     others = _others(options.study)
-    found = []
-    for name in dict.fromkeys(study.study for study in given):
-        same = [study for study in (*given, *others) if study.study == name]
-        found += [(name, one) for one in garbage(same, [*given, *others])]
+    names = list(dict.fromkeys(study.study for study in given))
+    found: list[Path] = []
+    for name in names:
+        found += garbage([study for study in (*given, *others) if study.study == name], [*given, *others])
     if not found:
         print("nothing to remove: the studies name all artefacts below their results")
         return
-    rows = [[name, one.what, f"{len(one.files):,}", size(one.bytes)] for name, one in found]
-    print(*table([["study", "what", "files", "size"], *rows], right_aligned=("files", "size")), sep="\n")
-    total = f"{sum(len(one.files) for _, one in found):,} files ({size(sum(one.bytes for _, one in found))})"
+    folders: dict[Path, list[Path]] = {}
+    for path in found:
+        folders.setdefault(path.parent, []).append(path)
+    rows = [[str(folder), f"{len(files):,}", size(_bytes(files))] for folder, files in sorted(folders.items())]
+    print(*table([["folder", "files", "size"], *rows], right_aligned=("files", "size")), sep="\n")
+    total = f"{len(found):,} files ({size(_bytes(found))})"
     if not options.yes:
         print(f"nothing was removed. Next: `phrasemt gc {' '.join(map(str, options.study))} --yes` removes {total}")
         return
-    for name in dict.fromkeys(name for name, _ in found):
+    for name in names:
         refuse_running(name)
-    for _, one in found:
-        one.remove()
+    for path in found:
+        path.unlink(missing_ok=True)
+    for folder in sorted({parent for path in found for parent in path.parents}, reverse=True):
+        if RESULTS in folder.parents and folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
     print(f"removed {total}")
+
+
+def _bytes(files: Sequence[Path]) -> int:
+    return sum(path.stat().st_size for path in files)
 
 
 def _others(given: list[Path]) -> list[Study]:
@@ -87,27 +87,7 @@ def _others(given: list[Path]) -> list[Study]:
     return [load_study(path) for path in found if path.resolve() not in known]
 
 
-@dataclass
-class Garbage:
-    """Files that belong together. what: "system max", "data set demo" and the like."""
-
-    what: str
-    files: list[Path] = field(default_factory=list)
-
-    @property
-    def bytes(self) -> int:
-        return sum(path.stat().st_size for path in self.files)
-
-    def remove(self) -> None:
-        """Remove the files, then the folders that are empty without them."""
-        for path in self.files:
-            path.unlink(missing_ok=True)
-        for folder in sorted({parent for path in self.files for parent in path.parents}, reverse=True):
-            if RESULTS in folder.parents and folder.is_dir() and not any(folder.iterdir()):
-                folder.rmdir()
-
-
-def garbage(studies: Sequence[Study], others: Sequence[Study] = ()) -> list[Garbage]:
+def garbage(studies: Sequence[Study], others: Sequence[Study] = ()) -> list[Path]:
     """The files below the results of some studies of one name that none of them names.
 
     others: other studies; files that they name by their paths stay. Files without a sidecar stay, too, because no stage
@@ -121,7 +101,7 @@ def garbage(studies: Sequence[Study], others: Sequence[Study] = ()) -> list[Garb
     named = [re.compile(_regex(pattern, one)) for pattern in patterns for one in constraints]
     known = [re.compile(_regex(pattern, {"content": ".+"})) for pattern in patterns]
     named_files = [path.resolve() for study in (*studies, *others) for path in named_paths(study)]
-    found: dict[str, Garbage] = {}
+    found: list[Path] = []
     for path in sorted(Path(paths.results).rglob("*")):
         artefact = str(path).removesuffix(SUFFIX)
         names = [match.groupdict() for pattern in known if (match := pattern.fullmatch(artefact))]
@@ -129,14 +109,11 @@ def garbage(studies: Sequence[Study], others: Sequence[Study] = ()) -> list[Garb
             continue
         of_a_stage = "content" in names[-1] or sidecar_path(artefact).is_file()
         if of_a_stage and not _is_below(Path(artefact), named_files):
-            what = _what(names[-1], constraints)
-            found.setdefault(what, Garbage(what)).files.append(path)
+            found.append(path)
     if len(studies) == 1:
-        removed = {path for one in found.values() for path in one.files}
-        for one in _old_states(paths):
-            if removed.isdisjoint(one.files) and not any(_is_below(path, named_files) for path in one.files):
-                found[one.what] = one
-    return list(found.values())
+        states = (path for path in _old_states(paths) if not _is_below(path, named_files))
+        found = list(dict.fromkeys([*found, *states]))
+    return found
 
 
 def refuse_running(study: str) -> None:
@@ -175,19 +152,7 @@ def _constraints(study: Study) -> Iterator[dict[str, str]]:
         yield flow.wildcards | of_group | {"state": "[^/]+", "content": ".+"}
 
 
-def _what(names: dict[str, str], constraints: Sequence[dict[str, str]]) -> str:
-    """The first name of a path that no study has together with the names before."""
-    left = constraints
-    for key, kind in _KINDS.items():
-        if key in names:
-            left = [one for one in left if re.fullmatch(one[key], names[key])]
-            if not left:
-                of_others = key == "seed" and any(re.fullmatch(one[key], names[key]) for one in constraints)
-                return f"{kind} {names[key]}" + (f" of system {names['system']}" if of_others else "")
-    return f"data set {names['dataset']} in other languages"
-
-
-def _old_states(paths: Paths) -> Iterator[Garbage]:
+def _old_states(paths: Paths) -> Iterator[Path]:
     """The states of trainings under earlier settings, data or code, where a record names the present state."""
     results = Path(paths.results).resolve()
     for folder in sorted(Path().glob(paths.training_state.glob)):
@@ -200,6 +165,4 @@ def _old_states(paths: Paths) -> Iterator[Garbage]:
         if not current:
             continue
         for state in sorted(set(states) - set(current)):
-            files = [path for path in sorted(state.rglob("*")) if path.is_file()]
-            if files:
-                yield Garbage(f"earlier state {state.name} of {'/'.join(folder.parts[-3:-1])}", files)
+            yield from (path for path in sorted(state.rglob("*")) if path.is_file())

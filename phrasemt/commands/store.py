@@ -1,4 +1,4 @@
-"""`phrasemt store`: list, check and clean up the shared folder of studies and users.
+"""`phrasemt store`: list and clean up the shared folder of studies and users.
 
 The folder has the annotations of parsers and chunkers (phrasemt/syntax/store.py) and outputs of stages
 (phrasemt/workflow/cache.py).
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from phrasemt.commands._arguments import in_range
-from phrasemt.errors import DamagedFileError, PhrasemtError
+from phrasemt.errors import PhrasemtError
 from phrasemt.files.blobs import Cleaning
 from phrasemt.runs.display import size, table
 from phrasemt.syntax.store import AnnotationStore
@@ -41,7 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         return added
 
     action("ls", _list, "list the annotators and stages with stored results, their sizes, and the date of the last use")
-    action("verify", _verify, "read every file and set damaged files aside; a run makes their content again")
     clean_up = action(
         "gc",
         _clean_up,
@@ -81,28 +80,6 @@ def _row(store: AnnotationStore) -> list[str]:
         size(contents.bytes),
         f"{contents.files:,}",
     ]
-
-
-def _verify(options: argparse.Namespace) -> None:
-    _check_folder(options.cache)
-    damaged: list[Path] = []
-    for store in AnnotationStore.all(options.cache):
-        contents = store.contents()
-        found = store.blobs.damaged + store.blobs.unreadable
-        good = f"{contents.files:,} files, {contents.sentences:,} sentences whole"
-        print(f"{store.fingerprint}: {good}, {len(found):,} damaged")
-        damaged += found
-    whole, found = outputs.verify(options.cache)
-    print(f"outputs of stages: {whole:,} files whole, {len(found):,} damaged")
-    damaged += found
-    if damaged:
-        raise DamagedFileError(
-            "damaged or unreadable files",
-            where=options.cache,
-            found=", ".join(map(str, damaged[:3])) + (f" and {len(damaged) - 3} more" if len(damaged) > 3 else ""),
-            next_step="run the study again, which makes their content again; `phrasemt store gc` removes the damaged "
-            "files",
-        )
 
 
 def _clean_up(options: argparse.Namespace) -> None:

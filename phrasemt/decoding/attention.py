@@ -32,6 +32,7 @@ log = logging.getLogger("phrasemt.analyse_attention")
 
 # Smaller than for scores alone, because the weights of all attentions are in memory at once.
 _BATCH_POSITIONS = 1_000
+_SHOWN = 3  # sentence pairs of a test set whose weights are kept: those of a pair take up to a megabyte
 
 
 class AttentionStatistics:
@@ -88,7 +89,7 @@ def analyse_attention(
     model = load_model(weights, settings.model, words).to(choose_device(cores))
     reader = BatchReader.open(examples, words, settings.reads, phrases, chunks)
     store = reader.examples
-    chosen_rows = set(evenly(len(store), settings.sentences))
+    chosen_rows = set(evenly(len(store), _SHOWN))
     statistics = [AttentionStatistics(one) for one in model.attentions()]
     sentences: dict[int, ForcedSentence] = {}
     nats, lengths = [0.0] * len(store), [0] * len(store)

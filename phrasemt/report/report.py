@@ -12,11 +12,11 @@ from pathlib import Path
 from phrasemt.artefacts import by_kind
 from phrasemt.artefacts.card import Card
 from phrasemt.artefacts.corpus import ComparedSplits, DroppedPairs, RoundTrip, Subwords, Tokens
-from phrasemt.artefacts.scores import LengthScores, SystemScores
+from phrasemt.artefacts.scores import SystemScores
 from phrasemt.artefacts.syntax import ChunkStatistics, PhraseStatistics
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.training import TrainingRecord
-from phrasemt.artefacts.translations import AttentionAnalysis, AttentionWeights, ContrastAccuracy
+from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.files.lines import write_text
 from phrasemt.report.claims import Measured, claims_section
 from phrasemt.report.page import fill, write_page
@@ -53,21 +53,21 @@ def write_report(*, settings: WriteReport, cores: int, table: Path, files: list[
     read = by_kind(files, WriteReport.inputs["files"])
     content = Table.read(table)
     titles = dict(content.systems)
-    records, analyses, attention = (read[kind] for kind in (TrainingRecord, AttentionAnalysis, AttentionWeights))
+    records = read[TrainingRecord]
     trainings = [read_training(path) for path in records]
     check_trainings(content, trainings)
     test = PairedTest(
         samples=settings.samples, seed=settings.seed, repeated=settings.repeated, unseeded=settings.unseeded
     )
-    of_attention = [AttentionAnalysis.read(path) for path in analyses]
+    of_attention = [AttentionAnalysis.read(path) for path in read[AttentionAnalysis]]
     decided = decided_pairs(map(ContrastAccuracy.read, read[ContrastAccuracy]), test)
     scores = map(SystemScores.read, read[SystemScores])
     gains = list(read_gains(scores=scores, analyses=of_attention, source=of_side(read[Tokens], "source"), test=test))
     parts = [
-        *length_analyses(read[LengthScores], titles),
-        *gain_analyses(settings, content, gains),
+        *length_analyses(gains, titles),
+        *gain_analyses(content, gains),
         *contrast_analyses(content, decided),
-        *attention_analyses(analyses, attention, titles),
+        *attention_analyses(of_attention, titles),
     ]
     named_by_the_table = {*read[SystemScores], *read[Subwords]}
     others = [table, *(path for path in files if path not in named_by_the_table)]

@@ -44,6 +44,7 @@ Bounds = tuple[int, int | None]
 DISTANCES: tuple[Bounds, ...] = ((1, 2), (3, 4), (5, 8), (9, 12), (13, None))
 MORE_THAN_10: Bounds = (11, None)  # Xu et al. (2020), Figure 4
 ALL: Bounds = (0, None)
+LENGTHS = (15, 30, 45)  # words of a source: limits of the groups (Xu et al. 2020, Figure 3)
 _ACCURACY = "contrastive accuracy"
 
 

@@ -77,7 +77,6 @@ class AnalyseAttention(ModelStage):
     test_set: str = of("wildcards.split")
     system: str
     seed: int
-    sentences: int = of("study.analyses.attention")
 
 
 class ModelOnTestSets(SystemOnTestSets, ModelStage):

@@ -80,7 +80,7 @@ class WriteReport(Stage):
         table="Table",
         files=[
             "TrainingRecord | DroppedPairs | ComparedSplits | RoundTrip | PhraseStatistics | ChunkStatistics | Card"
-            " | LengthScores | AttentionAnalysis | AttentionWeights | ContrastAccuracy | Tokens | TranslatedTokens"
+            " | AttentionAnalysis | AttentionWeights | ContrastAccuracy | Tokens | TranslatedTokens"
             " | SystemScores | Subwords | Parses | PhraseColumns | ChunkColumns"
         ],
     )
@@ -91,7 +91,6 @@ class WriteReport(Stage):
     costs: list[ComparedCost]  # printed costs of systems, for the section that has times
     claims: list[StudiedClaim]  # of the papers that systems stand for
     figures: list[AnalysedFigure]  # printed figures that analyses find
-    lengths: list[int] = of("study.analyses.lengths")  # of sources: the most words of each group but the last
     samples: int = of("study.comparison.samples")
     seed: int = SEED  # of the bootstrap
     repeated: list[str] = of("study.repeated")  # systems with several trainings

@@ -54,28 +54,6 @@ class ScoreMetric(SystemOnTestSets):
     references: list[int] = of("references")
 
 
-class ScoreByLength(Stage):
-    """Compute BLEU on groups of source lengths, with intervals."""
-
-    module = "phrasemt.scoring.lengths"
-    job_name = "{dataset}.{source}-{target}/{system}"
-    inputs = files(scores=["SystemScores"], source_tokens=["Tokens"])
-    outputs = files(lengths="LengthScores")
-    libraries = ("numpy",)
-
-    dataset: str
-    system: str
-    seeds: list[int]
-    test_sets: list[str] = of("dataset.test_sets")
-    limits: list[int] = of("study.analyses.lengths")  # the largest number of words of each group but the last
-    samples: int = of("study.comparison.samples")
-    seed: int = SEED  # of the bootstrap
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return {"seeds": job.study.seeds_of(job.wildcards["system"])}
-
-
 class CompareSystems(Stage):
     """Test the difference of a system to the baseline by paired bootstrap."""
 

@@ -260,25 +260,6 @@ class Comparison(Settings):
     ] = Field(SAMPLES, description="bootstrap samples")
 
 
-class Analyses(Settings):
-    """What the report shows beside scores."""
-
-    lengths: list[Positions] = Field(
-        [15, 30, 45],
-        description="BLEU by length of the source: largest number of words of each group but the last (Xu et al., "
-        "Figure 3)",
-    )
-    attention: Annotated[int, Field(ge=0), Number(at_most=1_000, because="the weights of a pair take a megabyte")] = (
-        Field(3, description="sentence pairs of each test set whose attention weights are kept, one by one")
-    )
-
-    @model_validator(mode="after")
-    def _lengths_increase(self) -> Analyses:
-        if self.lengths != sorted(set(self.lengths)):
-            raise ValueError(f"lengths must increase, found {self.lengths}")
-        return self
-
-
 _COMET = ".comet"  # the environment that `make comet` makes, with its models
 _COMET_PROGRAM = "envs/comet_score.py"
 
@@ -366,7 +347,6 @@ class Study(Settings):
     metrics: dict[Name, Metric] = Field(
         default_factory=dict, description="metrics of your own programs, by name, for systems that translate"
     )
-    analyses: Analyses = Field(default_factory=Analyses, description="analyses beside scores")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Study:

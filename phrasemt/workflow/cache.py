@@ -189,14 +189,6 @@ def contents(cache: Path) -> dict[str, Contents]:
     return found
 
 
-def verify(cache: Path) -> tuple[int, list[Path]]:
-    """Read all entries and files; returns the number of whole files, and the damaged and unreadable blobs."""
-    blobs = blobs_of(cache)
-    list(blobs.load_all(_entries(cache), _read))
-    whole = sum(1 for _ in blobs.load_all(_files(cache), _checked))
-    return whole, blobs.damaged + blobs.unreadable
-
-
 def clean(cache: Path, unused: float = math.inf) -> CacheCleaning:
     """Remove leftovers, files without an entry, and entries not used for `unused` seconds.
 

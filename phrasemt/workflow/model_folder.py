@@ -4,7 +4,7 @@
     weights.safetensors         weights, with the model's settings and the digests of its vocabularies
     source_vocabulary.tsv, target_vocabulary.tsv, codes.bpe, source_counts.txt, target_counts.txt
     parser/                     card and model files of the parser, of systems that read parses
-    study.json, README.md       the study, and the model card for readers
+    study.json                  the study
 
 `phrasemt export` writes such a folder. The places of the files in it are fixed.
 """

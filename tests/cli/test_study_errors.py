@@ -170,9 +170,9 @@ TRANSCRIPTS = {
         "dl4mt, biscale; phrasemt/models/cost.py needs a class Settings(Architecture) with family: "
         'Literal["cost"] (docs/adding-a-system.md)\n'
         "  - seed: unknown key; did you mean 'seeds'?; allowed: study, title, seeds, datasets, systems, parsers, "
-        "chunkers, comparison, metrics, analyses\n"
+        "chunkers, comparison, metrics\n"
         "  - training: unknown key; it belongs to systems.<name>; allowed: study, title, seeds, datasets, systems, "
-        "parsers, chunkers, comparison, metrics, analyses\n",
+        "parsers, chunkers, comparison, metrics\n",
     ),
     "values of another type": (
         RIGHT.replace(

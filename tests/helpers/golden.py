@@ -109,7 +109,6 @@ def study_of(*systems: str, seeds: tuple[int, ...] = (1, 2), datasets: tuple[str
             "title": "Phrases on <golden> data",
             "seeds": list(seeds),
             "comparison": {"samples": 100},
-            "analyses": {"lengths": [8, 12, 30]},
             "datasets": {name: known[name] for name in datasets},
             "parsers": {"english": {"language": "en", "train": {"train": gold, "test": gold}}},
             "systems": rows,
@@ -160,8 +159,6 @@ class GoldenStudy:
             self._clean(dataset)
             for system, seed in self.translated:
                 self.score(dataset, system, seed)
-            for system in self.study.translating:
-                self._score_by_length(dataset, system)
             for system, seed in self._runs(self.study.language_models):
                 self._score_perplexity(dataset, system, seed)
             for system, seed in self._runs(self.study.chunking):
@@ -351,19 +348,6 @@ class GoldenStudy:
 
     def _scores_of(self, dataset: str, *systems: str) -> list[Path]:
         return [self.path("system_scores", dataset, system=one, seed=seed) for one, seed in self._runs(list(systems))]
-
-    def _score_by_length(self, dataset: str, system: str) -> None:
-        """The sources have the lengths of the references."""
-        one = self.study.datasets[dataset]
-        self.run(
-            "score_by_length",
-            {"dataset": dataset, "system": system},
-            scores=self._scores_of(dataset, system),
-            source_tokens=[
-                self.path("tokens", dataset, split=name, language=one.target_language) for name in one.test_sets
-            ],
-            lengths=self.path("length_scores", dataset, system=system),
-        )
 
     def _score_contrasts(self, system: str, seed: int) -> None:
         wrong = SYSTEMS[system][0] + seed / 100

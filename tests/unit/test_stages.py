@@ -67,7 +67,7 @@ def _study(changes: dict[str, Any] | None = None) -> Study:
 # A change of the study, and the stages that must see it. `system` is max, so a change of base is seen by none.
 CHANGES = {
     "title": ("A title", {"make_table", "write_report"}),
-    "seeds": ([1, 2], {"make_table", "score_by_length", "write_report"}),
+    "seeds": ([1, 2], {"make_table", "write_report"}),
     "datasets.demo.generator": ({"train": 10, "dev": 8, "test": 7}, {"generate_demo"}),
     "datasets.demo.contrast_sets": ({"pairs": [{"pairs": "p.tsv", "kind": "number"}]}, {"extract_contrasts"}),
     "datasets.demo.cleaning": ({"max_words": 50}, {"clean_pairs"}),
@@ -92,8 +92,7 @@ CHANGES = {
     "systems.phrases.tuning": ({"runs": 5}, {"tune_moses"}),
     "systems.phrases.decoding": ({"stack": 5}, {"tune_moses", "translate_with_moses"}),
     "systems.base.model": ({"family": "transformer", "dropout": 0.2}, set()),
-    "comparison": ({"samples": 9}, {"compare_systems", "score_by_length", "write_report"}),
-    "analyses": ({"lengths": [9], "attention": 7}, {"score_by_length", "analyse_attention", "write_report"}),
+    "comparison": ({"samples": 9}, {"compare_systems", "write_report"}),
     "metrics.comet.command": ("comet {hypotheses} {sources}", {"score_metric"}),
     "metrics.comet.heading": ("COMET", {"make_table"}),
     "datasets.demo.parse_jobs": (2, {"parse_sentences", "tag_sentences"}),

@@ -74,11 +74,11 @@ def test_a_plan_names_each_change_and_counts_what_follows(finished: Workplace) -
     assert set(rules) == {"train_model", *reading}
     assert "code: score_system of base, bi, max" in lines
     assert "settings title: tiny -> Another: make_table, write_report" in lines
-    assert "settings seeds: +2: score_by_length, make_table of base, bi, max" in lines
+    assert "settings seeds: +2: make_table" in lines
     (inputs,) = [line for line in lines if line.startswith("other inputs")]
     assert "+results/tiny/demo.en-de/scores/base/2.json" in inputs
     rules, _, systems = inputs.rpartition(" and others: ")[2].partition(" of ")
-    assert set(rules.split(", ")) == {"compare_systems", "score_by_length", "make_table", "write_report"}
+    assert set(rules.split(", ")) == {"compare_systems", "make_table", "write_report"}
     assert set(systems.split(", ")) == {"base", "bi", "max"}
     why = {line.split()[0]: line for line in lines}
     assert why["measure_phrases"].endswith("output missing")
@@ -98,7 +98,7 @@ def test_jobs_that_snakemake_has_no_record_of_are_named_with_what_changed(finish
     plan = _plan(finished, "study.yaml")
     assert _rules(plan) == {}, "Snakemake runs nothing again"
     assert missing in plan
-    assert "  settings samples: 10 -> 11: compare_systems, score_by_length, write_report of bi, max, base\n" in plan
+    assert "  settings samples: 10 -> 11: compare_systems, write_report of bi, max\n" in plan
     assert "  code: score_system of base, bi, max\n" in plan
 
 

@@ -38,8 +38,7 @@ TRANSLATING = ("base", "max", "bi")
 def _paper(*systems: str) -> set[str]:
     """What follows from new scores of these systems. The baseline is in every comparison."""
     compared = {"max", "bi"} if "base" in systems else set(systems)
-    by_length = {f"score_by_length {system}" for system in systems}
-    return {f"compare_systems {system}" for system in compared} | by_length | {"make_table", "write_report"}
+    return {f"compare_systems {system}" for system in compared} | {"make_table", "write_report"}
 
 
 def _translations(*systems: str) -> set[str]:
@@ -287,7 +286,7 @@ def test_a_new_system_reruns_nothing_of_the_others(finished: Workplace) -> None:
 
 
 # Stages that take all test sets at once.
-OF_ALL_TEST_SETS = {"compare_splits", "score_system", "score_chunks", "compare_systems", "score_by_length"}
+OF_ALL_TEST_SETS = {"compare_splits", "score_system", "score_chunks", "compare_systems"}
 OF_ALL_TEST_SETS |= {"score_perplexity", "make_table", "write_report"}
 
 
@@ -364,7 +363,6 @@ CODE_CHANGES: dict[str, set[str]] = {
     "decoding/attention.py": {f"analyse_attention {name}" for name in (*TRANSLATING, "lm")} | {"write_report"},
     "scoring/bleu.py": {f"score_system {name}" for name in TRANSLATING} | _paper(*TRANSLATING),
     "scoring/significance.py": _paper(*TRANSLATING),
-    "scoring/lengths.py": {f"score_by_length {name}" for name in TRANSLATING} | {"write_report"},
     "report/report.py": {"write_report"},
     "corpus/fetch.py": set(),  # no fetched corpus in this study
     "stages/training.py": set(),  # its effect is in the settings

@@ -1,8 +1,8 @@
 """The section "Analyses": what was measured beyond scores, each part from the artefact of one stage.
 
 BLEU and gains over the baseline by length of the source, gains by distance of words that must agree (Xu et al. 2020,
-Figures 3 and 4), and what models attend to: n-grams by layer and maps of one sentence (phrasal attention, Figures 2
-and 3), chunks and their alignments (Zhou et al. 2017, Figure 2), and the perplexity without phrases.
+Figures 3 and 4), what models attend to, and the perplexity without phrases. Attention on single sentences is in the
+section "Sentences".
 """
 
 from __future__ import annotations
@@ -10,21 +10,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 
-import numpy as np
-
-from phrasemt.artefacts.scores import GainByLength, LengthGroup, LengthScores, LengthsOnTestSet, MetricComparison
+from phrasemt.artefacts.scores import GainByLength, MetricComparison
 from phrasemt.artefacts.table import Table
-from phrasemt.artefacts.translations import AttentionAnalysis, AttentionWeights
-from phrasemt.files.attention import AttentionPlace, ForcedSentence, read_forced
-from phrasemt.files.lines import sentence_name
-from phrasemt.report.figures import Drawing, Panel, Series, draw_categories, draw_heat_map
+from phrasemt.artefacts.translations import AttentionAnalysis
+from phrasemt.files.attention import AttentionPlace
+from phrasemt.report.figures import Series, draw_categories
 from phrasemt.report.page import Analysis, Section, TextTable, fill
-from phrasemt.scoring.gains import ALL, BLEU, DISTANCES, MORE_THAN_10, NATS, DecidedPairs, Gains, groups_up_to, quarters
+from phrasemt.scoring.gains import (
+    ALL,
+    BLEU,
+    DISTANCES,
+    LENGTHS,
+    MORE_THAN_10,
+    NATS,
+    DecidedPairs,
+    Gains,
+    groups_up_to,
+    quarters,
+)
 from phrasemt.scoring.significance import decimals_of, mark_of, p_text, undecided
-from phrasemt.stages.report import WriteReport
 
 
 def analyses_section(parts: Sequence[Analysis]) -> Section | None:
@@ -34,61 +40,42 @@ def analyses_section(parts: Sequence[Analysis]) -> Section | None:
     return Section(anchor="analyses", heading="Analyses", content=fill("sections/analyses.html", parts=parts))
 
 
-def length_analyses(paths: Sequence[Path], titles: Mapping[str, str]) -> Iterator[Analysis]:
-    """Yield the part; none without files. paths: files of `score_by_length`. titles: of systems, in their order."""
-    if not paths:
-        return
-    files = [LengthScores.read(path) for path in paths]
+def length_analyses(scored: Iterable[Gains], titles: Mapping[str, str]) -> Iterator[Analysis]:
+    """Yield the part; none without scores. titles: of systems, in their order."""
     drawings, tables = [], []
-    for dataset in dict.fromkeys(file.dataset for file in files):
-        of_dataset = [file for file in files if file.dataset == dataset]
-        for test_set in of_dataset[0].test_sets:
-            # The first convention is that of the papers.
-            systems = {
-                titles[file.system]: next(iter(file.test_sets[test_set].values()))
-                for file in sorted(of_dataset, key=lambda file: list(titles).index(file.system))
-            }
-            drawings.append(_drawing(dataset, test_set, systems))
-            tables.append(_table(dataset, test_set, systems))
-    samples = files[0].samples
+    for one in (one for one in scored if one.metric == BLEU):
+        # The comparison of a system with itself has its score and interval.
+        systems = {
+            title: one.of(system, system, joint=groups_up_to(LENGTHS)).joint
+            for system, title in titles.items()
+            if system in one.of_systems
+        }
+        groups = next(iter(systems.values()))
+        series, rows = [], []
+        for title, of_system in systems.items():
+            scores = [group.comparison.system for group in of_system]
+            y, low, high = ([getattr(bleu, end) for bleu in scores] for end in ("value", "low", "high"))
+            series.append(Series(group=title, x=range(len(groups)), y=y, low=low, high=high))
+            rows.append([title, *(f"{bleu.value:.2f} [{bleu.low:.1f}, {bleu.high:.1f}]" for bleu in scores)])
+        headings = ["System", *(f"{group.name} ({group.sentences:,})" for group in groups)]
+        tables.append(TextTable(caption=f"{one.name}; BLEU tok", headings=headings, rows=rows))
+        drawings.append(
+            draw_categories(
+                f"lengths-{one.name.replace(', ', '-')}",
+                [group.name for group in groups],
+                series,
+                title=f"{one.name}: BLEU by length",
+                x_label="words in the source",
+                y_label="BLEU tok",
+            )
+        )
     text = (
         "BLEU tok, whose signature stands below the results, on groups of sentences by the number of words in the "
-        f"source, with 95 % intervals from {samples:,} bootstrap samples of the sentences of each group. Intervals of "
-        "two systems may overlap although their difference is significant, because both translate the same sentences."
+        "source, with 95 % intervals from bootstrap samples of the sentences of each group. Intervals of two systems "
+        "may overlap although their difference is significant, because both translate the same sentences."
     )
-    yield Analysis(heading="BLEU by length of the source", text=text, drawings=drawings, tables=tables)
-
-
-def _drawing(dataset: str, test_set: str, systems: Mapping[str, LengthsOnTestSet]) -> Drawing:
-    groups = next(iter(systems.values())).groups
-    shown = [number for number, group in enumerate(groups) if group.sentences]
-    series = []
-    for title, lengths in systems.items():
-        estimates = [bleu for number in shown if (bleu := lengths.groups[number].bleu) is not None]
-        y, low, high = ([getattr(bleu, end) for bleu in estimates] for end in ("value", "low", "high"))
-        series.append(Series(group=title, x=range(len(shown)), y=y, low=low, high=high))
-    return draw_categories(
-        f"lengths-{dataset}-{test_set}",
-        [groups[number].name for number in shown],
-        series,
-        title=f"{dataset}, {test_set}: BLEU by length",
-        x_label="words in the source",
-        y_label="BLEU tok",
-    )
-
-
-def _table(dataset: str, test_set: str, systems: Mapping[str, LengthsOnTestSet]) -> TextTable:
-    groups = next(iter(systems.values())).groups
-    return TextTable(
-        caption=f"{dataset}, {test_set}; BLEU tok",
-        headings=["System", *(f"{group.name} ({group.sentences:,})" for group in groups)],
-        rows=[[title, *map(_cell, lengths.groups)] for title, lengths in systems.items()],
-    )
-
-
-def _cell(group: LengthGroup) -> str:
-    bleu = group.bleu
-    return "–" if bleu is None else f"{bleu.value:.2f} [{bleu.low:.1f}, {bleu.high:.1f}]"
+    if drawings:
+        yield Analysis(heading="BLEU by length of the source", text=text, drawings=drawings, tables=tables)
 
 
 _SHOWN = {BLEU: ("BLEU tok", 2), NATS: (NATS, 3)}  # heading and decimals of a metric; the results have its signature
@@ -120,9 +107,9 @@ class Pair:
     title: str
 
 
-def gain_analyses(settings: WriteReport, table: Table, scored: Sequence[Gains]) -> Iterator[Analysis]:
+def gain_analyses(table: Table, scored: Sequence[Gains]) -> Iterator[Analysis]:
     """Yield the part; none without systems to compare."""
-    if tables := length_tables(scored, _pairs(table), settings.lengths):
+    if tables := length_tables(scored, _pairs(table)):
         yield Analysis(heading="Gains by length of the source", text=_TEXT, tables=tables)
 
 
@@ -141,14 +128,14 @@ def _pairs(table: Table) -> list[Pair]:
     ]
 
 
-def length_tables(scored: Iterable[Gains], pairs: Sequence[Pair], lengths: Sequence[int]) -> list[TextTable]:
+def length_tables(scored: Iterable[Gains], pairs: Sequence[Pair]) -> list[TextTable]:
     """A table of gains by length for each test set and metric that has a pair of systems.
 
-    lengths: the largest number of words of each group but the last; quarters of the sentences come before these groups.
+    Quarters of the sentences come before the groups of `LENGTHS`.
     """
     tables = []
     for one in scored:
-        groups, joint = quarters(one.words), groups_up_to(lengths)
+        groups, joint = quarters(one.words), groups_up_to(LENGTHS)
         gains = {
             pair.title: one.of(pair.baseline, pair.system, groups=groups, joint=joint)
             for pair in pairs
@@ -222,16 +209,13 @@ WITHOUT = {
     "perplexity_without_decoder_phrases": "Without phrases in the decoder",
     "perplexity_without_source_attention": "Without source tokens in the decoder",
 }
-_READABLE = 25  # subwords of a sentence whose map can be read
 Label = Callable[[AttentionAnalysis], str]  # the name of a training
 
 
-def attention_analyses(
-    analyses: Sequence[Path], attention: Sequence[Path], titles: Mapping[str, str]
-) -> Iterator[Analysis]:
-    """Yield the parts. analyses, attention: files of `analyse_attention`. titles: of systems, in their order."""
+def attention_analyses(analyses: Sequence[AttentionAnalysis], titles: Mapping[str, str]) -> Iterator[Analysis]:
+    """Yield the parts. titles: of systems, in their order."""
     order = list(titles)
-    files = sorted(map(AttentionAnalysis.read, analyses), key=lambda file: order.index(file.system))
+    files = sorted(analyses, key=lambda file: order.index(file.system))
     several = len({file.seed for file in files}) > 1
 
     def label(file: AttentionAnalysis) -> str:
@@ -243,22 +227,6 @@ def attention_analyses(
         yield _masses(with_phrases, label)
     if with_attention := [file for file in files if file.attentions]:
         yield _entropies(with_attention, label)
-    if mixtures := list(_mixtures(files, label)):
-        text = (
-            "The weights with which each decoder layer mixes the levels of the encoder (Xu et al. 2020, Eq. 6). Level "
-            "0 is the embedding, the others are the outputs of the encoder layers. The strength of a cell is the "
-            "square root of its weight."
-        )
-        yield Analysis(heading="Levels of the encoder by decoder layer", text=text, drawings=mixtures)
-    if maps := list(_maps(attention, titles)):
-        text = (
-            "The decoder's attention to the source while it predicts the reference, mean over the heads. Each row is a "
-            "token of the target; the strength of a cell is the square root of its weight. Of attention to n-grams, "
-            "the right half shows n-grams of two or more tokens at their last token. Of chunk-based decoders, lines "
-            "separate the chunks of the reference, and each chunk attends once. All heads, layers and places stand in "
-            "the files of analyse_attention."
-        )
-        yield Analysis(heading="Attention on one sentence", text=text, drawings=maps)
 
 
 def _by_test_set(files: Iterable[AttentionAnalysis]) -> dict[str, list[AttentionAnalysis]]:
@@ -359,49 +327,3 @@ def _keys_attended(file: AttentionAnalysis, place: AttentionPlace) -> str:
     if not of_place:
         return "–"
     return f"{math.exp(fmean(one.entropy for one in of_place)):.1f} of {fmean(one.keys for one in of_place):.1f}"
-
-
-def _mixtures(files: Sequence[AttentionAnalysis], label: Label) -> Iterator[Drawing]:
-    """Draw the mixtures of each training once: those of all its test sets are the same weights."""
-    trainings = {(file.dataset, file.system, file.seed): file for file in files if file.mixtures}
-    for file in trainings.values():
-        panels = [
-            Panel(
-                title=name,
-                weights_QK=np.array(weights_LJ, np.float32).T,
-                columns=[f"level {level}" for level in range(len(weights_LJ))],
-            )
-            for name, weights_LJ in file.mixtures.items()
-        ]
-        rows = [f"layer {layer}" for layer, _ in enumerate(panels[0].weights_QK, start=1)]
-        yield draw_heat_map(title=f"{label(file)}, {file.dataset}", rows=rows, panels=panels)
-
-
-def _maps(paths: Sequence[Path], titles: Mapping[str, str]) -> Iterator[Drawing]:
-    """Draw the attention to the source of each system, with its first seed, on a sentence of each test set."""
-    first: dict[tuple[str, str, int], Path] = {}  # by data set, test set and place of the system
-    for path in paths:
-        names = AttentionWeights.pattern.names(path)
-        first.setdefault((names["dataset"], names["split"], list(titles).index(names["system"])), path)
-    for (dataset, test_set, place), path in sorted(first.items()):
-        if sentences := read_forced(path):
-            # The first pair that is not too long, or else the shortest one.
-            by_length = sorted(sentences, key=lambda one: len(one.source) + len(one.target))
-            short = (one for one in sentences if max(len(one.source), len(one.target)) <= _READABLE)
-            sentence = next(short, by_length[0])
-            where = f"{list(titles.values())[place]}, {dataset} {sentence_name(test_set, sentence.row)}"
-            yield from _maps_of(sentence, where)
-
-
-def _maps_of(sentence: ForcedSentence, where: str) -> Iterator[Drawing]:
-    starts = [place for place, start in enumerate(sentence.chunk_starts) if start and place]
-    rows = sentence.target
-    if sentence.chunk_labels:
-        chunks = zip(sentence.chunk_labels, sentence.chunk_starts, rows, strict=True)
-        rows = [f"{label} {token}" if start else token for label, start, token in chunks]
-    for one in (one for one in sentence.attentions if one.place == "cross"):
-        weights_TNS = one.weights_hTNS.mean(0)
-        panels = [Panel(title="tokens", weights_QK=weights_TNS[:, 0], columns=sentence.source)]
-        if weights_TNS.shape[1] > 1:
-            panels.append(Panel(title="n-grams", weights_QK=weights_TNS[:, 1:].sum(1), columns=sentence.source))
-        yield draw_heat_map(title=f"{where}, layer {one.layer}", rows=rows, panels=panels, groups=starts)

@@ -145,9 +145,13 @@ def of_side(paths: Sequence[Path], side: Side) -> list[Path]:
 def _maps(forced: ForcedSentence) -> dict[str, Any]:
     """Return the attention on a sentence pair by groups of heads; a byte is 255 times the root of a weight."""
     bounds = itertools.pairwise([0, *forced.phrase_ends])
+    target = forced.target
+    if forced.chunk_labels:  # the first word of a chunk has its label
+        chunks = zip(forced.chunk_labels, forced.chunk_starts, target, strict=True)
+        target = [f"{label} {token}" if start else token for label, start, token in chunks]
     axes = {
         "source": forced.source,
-        "target": forced.target,
+        "target": target,
         "phrases": [" ".join(forced.source[start:end]) for start, end in bounds],
     }
     attentions = []

@@ -6,7 +6,6 @@ chunkers, and the statistics of phrases and chunks. Systems: the settings in whi
 
 from __future__ import annotations
 
-import itertools
 import json
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from phrasemt.artefacts.syntax import ChunkStatistics, PhraseStatistics
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.training import Evaluation, Metrics, TrainingRecord
 from phrasemt.errors import DataError
-from phrasemt.report.figures import Drawing, Series, draw_categories, draw_curves
+from phrasemt.report.figures import Drawing, Series, draw_curves
 from phrasemt.report.page import Section, fill
 
 
@@ -198,12 +197,10 @@ def syntax_section(phrases: Sequence[Path], chunks: Sequence[Path], annotators: 
     """Make the section from statistics of phrases and chunks and cards of annotators; None if there are none."""
     if not (phrases or chunks or annotators):
         return None
-    of_phrases = [(PhraseStatistics.pattern.names(path), PhraseStatistics.read(path)) for path in phrases]
     content = fill(
         "sections/trainings.syntax.html",
         annotators=[(path.absolute().parent.name, Card.read(path), scores_of(Card.read(path))) for path in annotators],
-        phrases=of_phrases,
-        phrase_figures=list(length_figures(of_phrases)),
+        phrases=[(PhraseStatistics.pattern.names(path), PhraseStatistics.read(path)) for path in phrases],
         chunks=[(ChunkStatistics.pattern.names(path), ChunkStatistics.read(path)) for path in chunks],
     )
     return Section(anchor="syntax", heading="Phrases and chunks", content=content)
@@ -212,28 +209,3 @@ def syntax_section(phrases: Sequence[Path], chunks: Sequence[Path], annotators: 
 def scores_of(card: Card) -> dict[str, float]:
     """The scores of a parser or chunker in percent; empty if they are unknown."""
     return {name: 100 * value for name, value in card.scores.items() if isinstance(value, float)}
-
-
-def length_figures(measured: Sequence[tuple[Mapping[str, str], PhraseStatistics]]) -> Iterator[Drawing]:
-    """Draw for each data set the shares of phrase lengths in the training pairs, one line for each segmentation.
-
-    measured: names in the path of statistics, and the statistics.
-    """
-    for dataset, group in itertools.groupby(measured, key=lambda one: one[0]["dataset"]):
-        statistics = [counts for names, counts in group if names["split"] == "train"]
-        lengths = sorted(set().union(*(one.lengths for one in statistics)))
-        yield draw_categories(
-            f"phrases-{dataset}",
-            [str(length) for length in lengths],
-            [
-                Series(
-                    group=one.segmentation,
-                    x=range(len(lengths)),
-                    y=[100 * one.lengths.get(length, 0) / max(one.phrases, 1) for length in lengths],
-                )
-                for one in statistics
-            ],
-            title=f"{dataset}: lengths of phrases",
-            x_label="length in tokens",
-            y_label="phrases, %",
-        )

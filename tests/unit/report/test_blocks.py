@@ -92,7 +92,7 @@ def test_a_study_of_language_models_alone(built: Built) -> None:
     assert [column.key for column in table.blocks[1].columns] == ["dev_perplexity", "last_perplexity", "updates"]
     assert table.baseline == "lm"
     assert "decoding.beam" not in page
-    assert page.count("<svg") == page.count('role="img"') == 3  # loss, perplexity, lengths of phrases
+    assert page.count("<svg") == page.count('role="img"') == 2  # loss, perplexity
 
 
 def test_the_block_of_chunk_decisions_has_a_row_for_the_majority(built: Built) -> None:

@@ -282,8 +282,8 @@ def fails(study: GoldenStudy, **inputs: list[Path]) -> str:
 
 
 def test_a_file_of_another_kind_is_refused(study: GoldenStudy) -> None:
-    lengths = study.path("length_scores", system="max")
-    assert fails(study, others=[lengths]).startswith(f"{lengths}: a file of a kind that this stage does not read")
+    analysis = study.path("attention_analysis", system="max", seed=1, split="test")
+    assert fails(study, others=[analysis]).startswith(f"{analysis}: a file of a kind that this stage does not read")
 
 
 @pytest.mark.parametrize(
