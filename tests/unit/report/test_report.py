@@ -110,7 +110,7 @@ def test_every_link_has_its_id(study: GoldenStudy) -> None:
 def test_figures_have_descriptions_in_words(study: GoldenStudy) -> None:
     figures = [attributes for tag, attributes in Page(source_of(study)).elements if tag == "svg"]
     # Contrasts; BLEU by length of three test sets; loss, dev BLEU and perplexity of two data sets.
-    assert len(figures) == 11
+    assert len(figures) == 10
     for attributes in figures:
         assert attributes["role"] == "img"
         assert len(str(attributes["aria-label"])) > 80
