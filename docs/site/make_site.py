@@ -1,7 +1,7 @@
 """Builds the documents as a site: `make site` writes build/site/html/.
 
 The documents keep their places in the repository, so their links lead to the same pages here and there. The builder
-adds the generated reference and the reports of published trainings, and links each document that a page names between
+adds the generated reference, and links each document that a page names between
 backticks. Zensical builds the pages, and refuses a link that leads nowhere. Nothing of it needs a network.
 """
 
@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import reference
-import reports
 
 REPOSITORY = Path(__file__).parents[2]
 BUILD = REPOSITORY / "build" / "site"
@@ -52,7 +51,6 @@ def write_pages() -> None:
     """Write the pages that Zensical reads."""
     shutil.rmtree(PAGES, ignore_errors=True)
     written = {f"docs/reference/{name}.md": "\n".join(make()) + "\n" for name, make in reference.PAGES.items()}
-    written["docs/reports/index.md"] = "\n".join(reports.index()) + "\n"
     texts = written | {
         path.as_posix(): (REPOSITORY / path).read_text() for path in _originals() if path.suffix == ".md"
     }
@@ -65,7 +63,6 @@ def write_pages() -> None:
             (PAGES / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(REPOSITORY / path, PAGES / path)
     shutil.copyfile(Path(__file__).with_name("site.css"), PAGES / "site.css")
-    reports.write_reports(PAGES / "docs" / "reports")
 
 
 def main() -> None:

@@ -5,29 +5,21 @@ Each function of `PAGES` returns the lines of one page. `make site` writes them;
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-import io
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import torch
 import yaml
 
 from phrasemt.artefacts import kinds
-from phrasemt.cli import main
-from phrasemt.commands import COMMANDS
-from phrasemt.models.interface import build_model
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage, StageFile
 from phrasemt.study.presets import PRESETS
-from phrasemt.study.schema import Study, System
+from phrasemt.study.schema import Study
 
 Content = Mapping[str, Any]
 _BOUNDS = {"minimum": "≥", "exclusiveMinimum": "&gt;", "maximum": "≤", "exclusiveMaximum": "&lt;"}
-_VOCABULARY = 32_000  # symbols of each side, for the parameters of a preset
 
 
 def _described(thing: object) -> str:
@@ -135,58 +127,14 @@ def presets() -> Iterator[str]:
 
 The systems of the papers, by name, from `phrasemt/study/presets.py`. `preset: NAME` in a system of a
 study stands for these values; values of the study replace them, and keys that are not here have the defaults of the
-[study](study.md). Parameters are counted with 32,000 symbols on each side, special symbols included;
-`docs/parameters.md` compares with the counts that the papers print."""
+[study](study.md). `docs/parameters.md` has their numbers of parameters."""
     for name, values in PRESETS.items():
         yield ""
         yield f"## {name}"
         yield ""
-        yield f"{_parameters(name):,} parameters."
-        yield ""
         yield "```yaml"
         yield yaml.safe_dump(dict(values), sort_keys=False).rstrip()
         yield "```"
-
-
-def _parameters(preset: str) -> int:
-    settings = System.model_validate({"preset": preset}).model
-    with torch.device("meta"):
-        model = build_model(settings, source_vocabulary=_VOCABULARY, target_vocabulary=_VOCABULARY)
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
-# Commands
-
-
-def commands() -> Iterator[str]:
-    """The commands with their options."""
-    yield "# Commands"
-    yield ""
-    yield "Written from the command line itself. `docs/commands.md` shows the commands at work."
-    yield ""
-    yield "| command | what it does |"
-    yield "|---|---|"
-    for name, text in COMMANDS.items():
-        yield f"| [`{name}`](#{name}) | {_cell(text)} |"
-    for name in COMMANDS:
-        yield ""
-        yield f"## {name}"
-        yield ""
-        yield "```text"
-        yield _help(name)
-        yield "```"
-
-
-def _help(command: str) -> str:
-    printed = io.StringIO()
-    width = os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = "100"  # argparse reads the width of its lines here
-    try:
-        with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
-            main([command, "--help"])
-    finally:
-        os.environ.pop("COLUMNS") if width is None else os.environ.update(COLUMNS=width)
-    return printed.getvalue().rstrip()
 
 
 # Stages and artefacts
@@ -234,7 +182,6 @@ def _place(file: StageFile) -> str:
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "study": study,
     "presets": presets,
-    "commands": commands,
     "stages": stages,
     "artefacts": artefacts,
 }

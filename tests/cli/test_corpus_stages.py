@@ -77,21 +77,6 @@ def test_corpora_shows_one(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-@pytest.mark.parametrize("number", ["LDC2002E18", "LDC2003E14", "LDC2004T08", "LDC2005T06"])
-def test_corpora_say_what_to_order_and_where_its_texts_lie(number: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["corpora", number.lower()]) == 0
-    shown = capsys.readouterr().out
-    assert f"by hand: order {number}, and write its pairs" in shown
-    assert f"in the mirror as {number.lower()}/train.zh (PHRASEMT_MIRROR)" in shown
-
-
-def test_corpora_of_an_unknown_id(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["corpora", "multi30"]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert "found 'multi30'; did you mean 'multi30k'?" in printed.err
-
-
 def test_corpora_of_a_study(
     capsys: pytest.CaptureFixture[str], repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,6 @@ from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.stages.subwords import PackExamples
 from phrasemt.study.reading import load_study
 from phrasemt.study.tokenization import Tokenizer
-from phrasemt.workflow.check import read_study
 
 RAW = [
     "It is n't  here .",
@@ -135,23 +134,6 @@ datasets:
 systems:
   lm: {model: {family: language_model, width: 16, heads: 2}}
 """
-
-
-def test_a_study_of_the_users_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("train.en", "dev.en"):
-        write_lines(tmp_path / name, ["It is here ."])
-    Path("study.yaml").write_text(STUDY)
-    dataset = read_study(Path("study.yaml")).datasets["news"]
-    assert dataset.languages == ("en", "en")
-    assert dataset.sides == ("target",)
-    (tmp_path / "dev.en").unlink()
-    with pytest.raises(StudyError) as caught:
-        read_study(Path("study.yaml"))
-    assert caught.value.problems == [
-        "datasets.news.splits.dev.0.text: no such file: dev.en",
-        "datasets.news.splits.test.news.0.text: no such file: dev.en",
-    ]
 
 
 @pytest.mark.parametrize(

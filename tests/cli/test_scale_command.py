@@ -89,13 +89,6 @@ def test_small_keeps_the_language_pair_and_the_annotators() -> None:
     assert list(warnings_of(phrases)) == []
 
 
-def test_a_monolingual_data_set_stays_monolingual() -> None:
-    lm1b = STUDIES["phrasal2020-lm1b"]
-    for size in ("micro", "small"):
-        assert at_size(lm1b, size).datasets["lm1b"].language == "en"
-    assert at_size(lm1b, "small").datasets["lm1b"].splits is not None
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [

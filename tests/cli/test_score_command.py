@@ -89,11 +89,6 @@ def test_two_files_are_tested_as_by_sacrebleu(capsys: pytest.CaptureFixture[str]
     assert any(line.startswith("bleu_tok: nrefs:1|case:mixed|") for line in lines)
 
 
-def test_the_conventions_of_a_study(capsys: pytest.CaptureFixture[str], repository: Path) -> None:
-    of_study = scored(capsys, "first", "--references", "ref", "--study", str(repository / "studies" / "multi30k.yaml"))
-    assert of_study == scored(capsys, "first", "--references", "ref", "--language", "de")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -136,11 +131,3 @@ def test_blank_lines_of_references_are_reported(capsys: pytest.CaptureFixture[st
     Path("gaps").write_text("\n".join(["", *FURTHER[1:-1], " "]) + "\n")
     assert main(["score", "first", "--references", "ref", "gaps", "--language", "de"]) == 0
     assert capsys.readouterr().err == ("score: warning: gaps: 2 blank lines, which count as references of length 0\n")
-
-
-def test_escaped_tokens_that_are_declared_are_no_mistake(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = list(map(line_tokenizer(Tokenizer.for_language("de")), REFERENCE))
-    Path("tokens").write_text("".join(f"{line}\n" for line in lines))
-    common = ["--language", "de", "--references"]
-    found = scored(capsys, "first", *common, "tokens", "--tokenised-references")["first"]
-    assert found["bleu_tok"] == scored(capsys, "first", *common, "ref")["first"]["bleu_tok"]

@@ -157,17 +157,6 @@ def test_the_end_is_that_of_the_longest_chain_or_of_all_work() -> None:
     assert left(*chain, *beside, cores=None) == 300  # a cluster has machines for all
 
 
-def test_what_is_done_or_has_run_for_a_while_takes_less() -> None:
-    jobs = [job("clean_pairs", "a"), job("translate_examples", "b", 0), job("translate_examples", "c", 1)]
-    for planned in jobs:
-        took(planned, 100)
-    stage(jobs[0], state="finished")
-    stage(jobs[1], host="elsewhere", started=ago(seconds=60))
-    assert 139 <= left(*jobs) <= 141
-    stage(jobs[1], host="elsewhere", started=ago(seconds=500))
-    assert left(*jobs) == 100
-
-
 def test_jobs_without_a_record_are_estimated_by_their_rule_or_named(status: Status) -> None:
     known, same_rule, unknown = job("translate_examples", "a"), job("translate_examples", "b"), job("score_system", "c")
     took(known, 3600)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.corpus import clean
-from phrasemt.corpus.clean import FILTERS, WrittenLanguage, clean_pairs, pair_digest, script_of, scripts_of
+from phrasemt.corpus.clean import FILTERS, WrittenLanguage, clean_pairs
 from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines
@@ -22,7 +22,6 @@ from phrasemt.study.datasets import CleaningFilters
 
 Pair = tuple[str, str]
 LONG = "x" * 100_000
-TRAIN = CleanPairs(source_language="en", target_language="de", filters=CleaningFilters())
 
 
 @dataclass
@@ -147,32 +146,11 @@ def test_the_first_filter_in_order_is_named(tmp_path: Path) -> None:
     assert cleaned.head == "# read 7 kept 1 dropped 6"
 
 
-@pytest.mark.parametrize(
-    ("language", "line"), [("dz", "རྫོང་ཁ"), ("lzh", "學而時習之"), ("te", "తెలుగు"), ("bo", "བོད་སྐད")]
-)
-def test_letters_of_a_language_count_as_its_script(language: str, line: str) -> None:
-    assert WrittenLanguage(language).script_share(line) == 1
-    assert WrittenLanguage(language).has_spaces == (language == "te")
-
-
-def test_filters_can_be_switched_off(tmp_path: Path) -> None:
-    filters = CleaningFilters(max_words=10**4, max_ratio=10**4, min_letters=0, drop_duplicates=False)
-    pairs = [("a", "b"), ("a", "b"), ("и", "三"), ("a", "b " * 1000), (LONG, "a")]
-    assert run(tmp_path, pairs, filters=filters).rows == list(range(5))
-
-
 def test_dev_and_test_keep_every_pair(tmp_path: Path) -> None:
     pairs = [("a", "a"), ("a", "a"), ("", "b"), ("и", "三"), (f"{LONG} ", LONG)]
     cleaned = run(tmp_path, pairs, filters=None)
     assert cleaned.pairs == [("a", "a"), ("a", "a"), ("", "b"), ("и", "三"), (LONG, LONG)]
     assert (cleaned.rows, cleaned.head, cleaned.dropped) == ([0, 1, 2, 3, 4], "# read 5 kept 5 dropped 0", [])
-
-
-def test_texts_are_read_one_after_the_other(tmp_path: Path) -> None:
-    texts = [[("a", "b"), ("", "c")], [("d", "e")], [("a", "b"), ("f", "g")]]
-    cleaned = run(tmp_path, *texts, filters=CleaningFilters())
-    assert (cleaned.rows, cleaned.dropped) == ([0, 2, 4], [(1, "empty", "source"), (3, "duplicate", "0")])
-    assert cleaned.head == "# read 5 kept 3 dropped 2"
 
 
 # A small alphabet makes all filters refuse something.
@@ -283,23 +261,6 @@ def test_words(language: str, line: str, words: int) -> None:
     assert WrittenLanguage(language).words(line) == words
 
 
-def test_multi30k_loses_next_to_nothing(shared_data: Path, tmp_path: Path) -> None:
-    outputs = {name: tmp_path / name for name in ("source", "target", "rows", "dropped")}
-    folder = shared_data / "multi30k"
-    clean_pairs(
-        settings=TRAIN, cores=1, raw_source=[folder / "train.en.gz"], raw_target=[folder / "train.de.gz"], **outputs
-    )
-    cleaned = Cleaned.of(tmp_path)
-    assert len(cleaned.pairs) + len(cleaned.dropped) == 29_000
-    assert {name for _, name, _ in cleaned.dropped} <= {"ratio", "duplicate"}
-    assert len(cleaned.dropped) < 20
-
-
-def test_digests_tell_pairs_apart() -> None:
-    pairs = [("a", "b"), ("b", "a"), ("ab", ""), ("", "ab"), ("a b", ""), ("a", " b")]
-    assert len({pair_digest(*pair) for pair in pairs}) == len(pairs)
-
-
 @pytest.mark.parametrize("filters", [None, CleaningFilters()])
 def test_line_ends_inside_lines(
     tmp_path: Path, filters: CleaningFilters | None, caplog: pytest.LogCaptureFixture
@@ -319,16 +280,3 @@ def test_every_script_of_an_unlisted_language_is_kept_with_a_line_in_the_log(
     assert cleaned.dropped == [(2, "wrong_script", "source 0.00")]
     assert "the script of 'mni' is not listed" in caplog.text
     assert "the script of 'en'" not in caplog.text
-
-
-def test_scripts() -> None:
-    assert [script_of(character) for character in "aßя中あ1 ،ー"] == [
-        "LATIN",
-        "LATIN",
-        "CYRILLIC",
-        "CJK",
-        "HIRAGANA",
-        *[None] * 4,
-    ]
-    assert scripts_of("ja") == {"CJK", "HIRAGANA", "KATAKANA"}
-    assert scripts_of("fi") == {"LATIN"}

@@ -29,17 +29,13 @@ from democorpus.grammar import (
 from democorpus.lexicon import (
     AT_PLACE,
     BARE,
-    FEMININE,
     HE,
     INDEFINITE,
-    KEIN,
     MASCULINE,
     NEUTER,
     PLURAL,
     SHE,
-    SPEAKER,
     THE,
-    THEY,
     TO_PLACE,
     WE,
     WITH,
@@ -125,13 +121,6 @@ BY_HAND = [
     ),
     (
         Sentence(
-            do("clause", "say", the("teacher"), complement=do("transitive", "call", the("uncle"), object=the("doctor")))
-        ),
-        "The teacher says that the uncle calls the doctor.",
-        "Der Lehrer sagt, dass der Onkel den Arzt anruft.",
-    ),
-    (
-        Sentence(
             do("motion", "run", plural("child"), tense="perfect",
                place=PrepositionalPhrase(TO_PLACE["in"], the("garden", "big", determiner=determiner("our"))))
         ),
@@ -154,32 +143,10 @@ BY_HAND = [
         "Die Autos sind vom klugen Ingenieur repariert worden.",
     ),
     (
-        Sentence(
-            do("intransitive", "wait", WE),
-            connective("until"),
-            do("transitive", "close", the("door"), passive=True, modal=modal("must")),
-        ),
-        "We wait until the door must be closed.",
-        "Wir warten, bis die Tür geschlossen werden muss.",
-    ),
-    (
-        Sentence(do("stative", "have", SHE, object=plural("dog", "dangerous", determiner=BARE), negated=True)),
-        "She does not have dangerous dogs.",
-        "Sie hat keine gefährlichen Hunde.",
-    ),
-    (
         Sentence(do("infinitive", "try", the("king"), tense="perfect",
                     complement=do("transitive", "invite", object=the("guest")))),
         "The king has tried to invite the guest.",
         "Der König hat versucht, den Gast einzuladen.",
-    ),
-    (
-        Sentence(
-            do("transitive", "see", the("woman"), tense="perfect",
-               object=the("man", relative=do("intransitive", "sleep", Relative(True, MASCULINE))))
-        ),
-        "The woman has seen the man who sleeps.",
-        "Die Frau hat den Mann gesehen, der schläft.",
     ),
     (
         Sentence(
@@ -188,19 +155,6 @@ BY_HAND = [
         ),
         "The children who the doctor helps laugh.",
         "Die Kinder, denen der Arzt hilft, lachen.",
-    ),
-    (
-        Sentence(
-            do("transitive", "eat", Coordination(the("wolf"), the("bear", determiner=INDEFINITE)),
-               frequency=adverb("often"), object=the("apple", "red", "sour", determiner=determiner("my")))
-        ),
-        "The wolf and a bear often eat my red sour apple.",
-        "Der Wolf und ein Bär fressen oft meinen roten sauren Apfel.",
-    ),
-    (
-        Sentence(be(the("door", "new", compound="garden"), "expensive", tense="perfect")),
-        "The new garden door has been expensive.",
-        "Die neue Gartentür ist teuer gewesen.",
     ),
     (
         Sentence(
@@ -222,22 +176,6 @@ BY_HAND = [
         "Letzte Woche brannte das Haus, in dem wir wohnten.",
     ),
     (
-        Sentence(
-            do("dative", "listen", the("captain"), object=plural("pilot", "tired"),
-               place=PrepositionalPhrase(lexicon.PREPOSITIONS["event"][3], the("storm", "terrible")), front="place")
-        ),
-        "Despite the terrible storm, the captain listens to the tired pilots.",
-        "Trotz des schrecklichen Sturmes hört der Kapitän den müden Piloten zu.",
-    ),
-    (
-        Sentence(
-            do("transitive", "look", SPEAKER, comment=adverb("unfortunately"), front="comment",
-               object=the("book", owner=plural("girl", determiner=determiner("two"))))
-        ),
-        "Unfortunately, I look at the book of two girls.",
-        "Leider sehe ich das Buch von zwei Mädchen an.",
-    ),
-    (
         Sentence(do("transitive", "pick", ANNA, object=HE, modal=modal("want"), manner=adverb("quickly"))),
         "Anna Müller wants to pick him up quickly.",
         "Anna Müller will ihn schnell abholen.",
@@ -253,15 +191,6 @@ BY_HAND = [
         "The prince waits for every fast train at the station, but many trains never arrive.",
         "Der Prinz wartet auf jeden schnellen Zug am Bahnhof, aber viele Züge kommen nie an.",
     ),
-    (
-        Sentence(
-            do("question", "ask", THEY, tense="past",
-               complement=be(the("nun", attribute=PrepositionalPhrase(WITH, plural("suitcase", "heavy"))), "polite",
-                             tense="past"))
-        ),
-        "They asked whether the nun with the heavy suitcases was polite.",
-        "Sie fragten, ob die Nonne mit den schweren Koffern höflich war.",
-    ),
 ]  # fmt: skip
 
 
@@ -269,60 +198,6 @@ BY_HAND = [
 def test_sentences_translated_by_hand(derivation: Sentence, english: str, german: str) -> None:
     assert detokenise(realise_english(derivation).tokens) == english
     assert detokenise(realise_german(derivation).tokens) == german
-
-
-# From a grammar book: determiner, adjective and noun in nominative, accusative, dative, genitive.
-PARADIGMS = {
-    ("weak", MASCULINE): "der gute Hund, den guten Hund, dem guten Hund, des guten Hundes",
-    ("weak", FEMININE): "die gute Katze, die gute Katze, der guten Katze, der guten Katze",
-    ("weak", NEUTER): "das gute Pferd, das gute Pferd, dem guten Pferd, des guten Pferdes",
-    ("weak", PLURAL): "die guten Pferde, die guten Pferde, den guten Pferden, der guten Pferde",
-    ("mixed", MASCULINE): "kein guter Hund, keinen guten Hund, keinem guten Hund, keines guten Hundes",
-    ("mixed", FEMININE): "keine gute Katze, keine gute Katze, keiner guten Katze, keiner guten Katze",
-    ("mixed", NEUTER): "kein gutes Pferd, kein gutes Pferd, keinem guten Pferd, keines guten Pferdes",
-    ("mixed", PLURAL): "keine guten Pferde, keine guten Pferde, keinen guten Pferden, keiner guten Pferde",
-    ("strong", MASCULINE): "guter Hund, guten Hund, gutem Hund, guten Hundes",
-    ("strong", FEMININE): "gute Katze, gute Katze, guter Katze, guter Katze",
-    ("strong", NEUTER): "gutes Pferd, gutes Pferd, gutem Pferd, guten Pferdes",
-    ("strong", PLURAL): "gute Pferde, gute Pferde, guten Pferden, guter Pferde",
-}
-
-
-@pytest.mark.parametrize(("declension", "row"), PARADIGMS)
-def test_declension(declension: str, row: int) -> None:
-    good = predicate("good").adjective
-    noun = the(("dog", "cat", "horse", "horse")[row]).noun
-    determiner = {"weak": THE, "mixed": KEIN, "strong": BARE}[declension]
-    assert determiner.declension == declension
-    forms = []
-    for case in range(4):
-        article = [determiner.german[row][case]] if determiner.german else []
-        words = [*article, good.inflected[declension][row][case], noun.german[row == PLURAL][case]]
-        forms.append(" ".join(words))
-    assert ", ".join(forms) == PARADIGMS[declension, row]
-
-
-@pytest.mark.parametrize(
-    "forms",
-    [
-        "kaufen: kaufe kauft kaufen kaufte kauften gekauft",
-        "arbeiten: arbeite arbeitet arbeiten arbeitete arbeiteten gearbeitet",
-        "öffnen: öffne öffnet öffnen öffnete öffneten geöffnet",
-        "lächeln: lächle lächelt lächeln lächelte lächelten gelächelt",
-        "ändern: ändere ändert ändern änderte änderten geändert",
-        "reparieren: repariere repariert reparieren reparierte reparierten repariert",
-        "wissen: weiß weiß wissen wusste wussten gewusst",
-        "fahren: fahre fährt fahren fuhr fuhren gefahren",
-        "sein: bin ist sind war waren gewesen",
-        "haben: habe hat haben hatte hatten gehabt",
-        "kommen: komme kommt kommen kam kamen angekommen",
-    ],
-)
-def test_conjugation(forms: str) -> None:
-    infinitive, expected = forms.split(": ")
-    verbs = [entry.german for entry in itertools.chain.from_iterable(lexicon.VERBS.values())]
-    found = next(entry for entry in verbs if entry.infinitive == infinitive)
-    assert " ".join([*found.present, *found.past[1:], found.participle]) == expected
 
 
 @pytest.mark.parametrize(
@@ -381,11 +256,6 @@ def test_splits_are_disjoint_and_sentences_distinct() -> None:
     assert len(set(sources)) == 900
 
 
-def test_a_larger_split_continues_a_smaller_one_of_its_seed(train: list[DemoPair]) -> None:
-    assert list(demo_pairs(split="train", pairs=300, seed=1)) == train[:300]
-    assert next(demo_pairs(split="train", pairs=1, seed=2)) != train[0]
-
-
 def test_moses_finds_the_gold_tokens(train: list[DemoPair]) -> None:
     english, german = MosesTokenizer("en"), MosesTokenizer("de")
     for pair in train[:2000]:
@@ -440,14 +310,6 @@ def test_contrasts_differ_in_the_number_of_one_verb(train: list[DemoPair]) -> No
             forms for forms in zip(pair.target_tokens, wrong, strict=True) if forms[0] != forms[1]
         )
         assert {(right_form, wrong_form), (wrong_form, right_form)} & pairs
-
-
-def test_contrasts_spread_over_distances(train: list[DemoPair]) -> None:
-    distances = [pair.contrast.distance for pair in train if pair.contrast]
-    assert len(distances) > 0.7 * len(train)
-    assert min(distances) == 1
-    assert sum(distance > 5 for distance in distances) > 0.05 * len(distances)
-    assert sum(distance > 8 for distance in distances) > 0.02 * len(distances)
 
 
 def test_pairs_by_distance_fill_their_bins() -> None:

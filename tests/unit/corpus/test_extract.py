@@ -114,14 +114,6 @@ def test_column_of_a_table(tmp_path: Path, extract: Extract) -> None:
         extract(path, lines=3, member="deu.txt", format="tsv", column=3)
 
 
-def test_columns_with_another_separator(tmp_path: Path, extract: Extract) -> None:
-    """Titles of Wikipedia as WMT15 distributes them: one file, the two languages of a line separated by |||."""
-    path = as_zip(tmp_path, {"wiki.ru-en": "Москва ||| Moscow\nАльфа | Бета ||| Alpha | Beta\n".encode()})
-    titles = {"lines": 2, "member": "wiki.ru-en", "format": "tsv", "separator": " ||| "}
-    assert extract(path, **titles, column=1) == ["Москва", "Альфа | Бета"]
-    assert extract(path, **titles, column=2) == ["Moscow", "Alpha | Beta"]
-
-
 SGM = """<srcset setid="newstest2014" srclang="any">
 <doc sysid="ref" docid="1" genre="news" origlang="de">
 <hl>

@@ -212,13 +212,6 @@ def test_an_interrupted_run_keeps_its_bytes(
     assert fetch_it() == DATA
 
 
-def test_no_server(server: Server, fetch_it: Fetch, register: Callable[..., None], pauses: list[float]) -> None:
-    register(url="http://127.0.0.1:1/corpus.txt")
-    with pytest.raises(DownloadError, match=r"failed again and again .* no connection: .*refused"):
-        fetch_it()
-    assert pauses == [1.0, 5.0, 25.0]
-
-
 WRONG = b"#" * len(DATA)
 
 
@@ -254,14 +247,6 @@ def test_a_wrong_file_is_refused_at_once(
         fetch_it()
     assert str(raised.value) == f"{server.url}: {message}. Next: {OTHER_WAYS}"
     assert (pauses, len(server.ranges), list(tmp_path.iterdir())) == ([], 1, [])
-
-
-def test_md5_where_nothing_better_is_known(server: Server, fetch_it: Fetch, register: Callable[..., None]) -> None:
-    register(sha256=None, md5=hashlib.md5(DATA).hexdigest())
-    assert fetch_it() == DATA
-    register(sha256=None, md5="0" * 32)
-    with pytest.raises(DownloadError, match=r"wrong checksum \(expected md5 00000000000000000000000000000000, found"):
-        fetch_it()
 
 
 def test_the_first_download_of_a_file_without_checksum_is_locked(
@@ -315,15 +300,6 @@ def mirror(tmp_path_factory: pytest.TempPathFactory, register: object, monkeypat
     (folder / "tiny").mkdir()
     monkeypatch.setenv("PHRASEMT_MIRROR", str(folder))
     return folder
-
-
-def test_mirror_without_the_file(
-    server: Server, fetch_it: Fetch, mirror: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO", logger="phrasemt")
-    assert fetch_it() == DATA
-    assert server.ranges == [None]
-    assert f"the mirror has no {mirror / 'tiny' / 'corpus.txt'}" in caplog.text
 
 
 def test_the_next_address_goes_on_where_one_stopped(

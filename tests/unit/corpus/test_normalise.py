@@ -5,8 +5,6 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from phrasemt.corpus.normalise import comparable, normalise_spaces
 
@@ -34,14 +32,6 @@ def test_every_character_between_two_words() -> None:
 )
 def test_examples(line: str, expected: str) -> None:
     assert normalise_spaces(line) == expected
-
-
-@given(st.text())
-def test_properties(line: str) -> None:
-    normal = normalise_spaces(line)
-    assert normalise_spaces(normal) == normal
-    assert normal.split() == normal.split(" ") or normal == ""
-    assert len(normal.splitlines()) <= 1
 
 
 def test_comparisons_ignore_every_format_character() -> None:

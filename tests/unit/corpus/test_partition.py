@@ -10,13 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stage_settings import extracting
 
-from phrasemt.corpus import partition
-from phrasemt.corpus.extract import extract_text
 from phrasemt.corpus.partition import SPLITS, find_components, partition_corpus
 from phrasemt.errors import DataError
-from phrasemt.files.lines import read_lines, read_parallel, write_lines
+from phrasemt.files.lines import read_parallel, write_lines
 from phrasemt.stages.corpus import PartitionCorpus
 
 Pair = tuple[str, ...]
@@ -108,12 +105,6 @@ def test_splits_are_sound_or_refused(pairs: list[Pair], dev: int, test: int, see
                 assert all(pair in rows for pair in splits[split])
 
 
-def test_lines_are_copied_as_they_are(tmp_path: Path) -> None:
-    pairs = [(f" s{number}\u2028\x0c x\r", f"t{number} \t") for number in range(9)]
-    splits = cut(tmp_path, write_pairs(tmp_path, pairs), dev=3, test=3)
-    assert sorted(pair for split in SPLITS for pair in splits[split]) == pairs
-
-
 def test_the_draw_depends_on_seed_and_content_only(tmp_path: Path) -> None:
     pairs = [(f"s{number}", f"t{number}") for number in range(300)]
     first, again, other = (
@@ -124,13 +115,6 @@ def test_the_draw_depends_on_seed_and_content_only(tmp_path: Path) -> None:
     reverse = cut(tmp_path, write_pairs(tmp_path, pairs[::-1]), dev=20, test=20, seed=1)
     assert {split: lines[::-1] for split, lines in reverse.items()} == first
     assert len({int(source[1:]) // 30 for source, _ in first["test"]}) > 5  # from all over the corpus
-
-
-def test_a_corpus_gives_dev_a_sample_and_no_test_set(tmp_path: Path) -> None:
-    pairs = [(f"s{number}", f"t{number}") for number in range(50)]
-    splits = cut(tmp_path, write_pairs(tmp_path, pairs), dev=20, test=0)
-    assert_sound(pairs, splits)
-    assert {split: len(lines) for split, lines in splits.items()} == {"train": 30, "dev": 20, "test": 0}
 
 
 @pytest.mark.parametrize(
@@ -170,18 +154,3 @@ def test_sizes_that_cannot_be_reached(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="the text is empty"):
         cut(tmp_path, write_pairs(tmp_path, []), dev=1, test=1)
     assert {path.stem for path in tmp_path.iterdir()} == {"source", "target"}
-
-
-def test_tatoeba(shared_data: Path, tmp_path: Path) -> None:
-    inputs = {"source": [tmp_path / "en"], "target": [tmp_path / "de"]}
-    for language, text in (("en", tmp_path / "en"), ("de", tmp_path / "de")):
-        extract_text(
-            settings=extracting("tatoeba-en-de", "all", language),
-            cores=1,
-            files=[shared_data / "tatoeba-en-de" / "deu-eng.zip"],
-            text=text,
-        )
-    splits = cut(tmp_path, inputs, dev=2000, test=2000)
-    assert [len(splits[split]) for split in SPLITS] == [165_813, 2000, 2000]
-    assert_sound(list(read_parallel(tmp_path / "en", tmp_path / "de")), splits)
-    assert max(Counter(read_lines(tmp_path / "test.source")).values()) <= partition.LARGEST_SHARE * 2000

@@ -13,7 +13,7 @@ import pytest
 from processes import wait_until_gone
 
 from phrasemt.errors import DataError, PhrasemtError
-from phrasemt.files.parallel import batched, map_in_order
+from phrasemt.files.parallel import map_in_order
 
 
 def no_preparation() -> None:
@@ -113,8 +113,3 @@ def test_workers_end_with_a_killed_parent():
     parent.wait()
     parent.stdout.close()
     wait_until_gone(workers)
-
-
-def test_batches():
-    assert list(batched(range(5), 2)) == [[0, 1], [2, 3], [4]]
-    assert list(batched([], 2)) == []

@@ -36,14 +36,6 @@ def test_a_lock_ends_with_the_process_that_has_it(tmp_path):
         assert try_lock(file)
 
 
-def test_a_lock_ends_with_its_file(tmp_path):
-    with (tmp_path / "lock").open("ab") as first, (tmp_path / "lock").open("ab") as second:
-        assert try_lock(first)
-        assert not try_lock(second)
-        first.close()
-        assert try_lock(second)
-
-
 def _fail(number):
     def flock(file, operation):
         raise OSError(number, os.strerror(number))
@@ -57,9 +49,3 @@ def test_a_file_system_without_locks_stops_nobody(tmp_path, monkeypatch, caplog,
     with (tmp_path / "lock").open("ab") as file, caplog.at_level(logging.WARNING):
         assert try_lock(file)
     assert "has no locks" in caplog.text
-
-
-def test_other_errors_of_a_lock_are_not_hidden(tmp_path, monkeypatch):
-    monkeypatch.setattr(fcntl, "flock", _fail(errno.EIO))
-    with (tmp_path / "lock").open("ab") as file, pytest.raises(OSError, match=os.strerror(errno.EIO)):
-        try_lock(file)

@@ -53,12 +53,6 @@ def test_merge_keys_are_those_of_pyyaml() -> None:
     assert expected["several"]["heads"] == 2
 
 
-def test_blocks_of_an_anchor_are_copies() -> None:
-    read = parse_yaml("a: &a {list: [1]}\nb: *a\n")
-    assert read["a"] == read["b"]
-    assert read["a"]["list"] is not read["b"]["list"]
-
-
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join(['*' + before] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
 )

@@ -213,11 +213,3 @@ def test_a_cluster_without_gpus_asks_for_none(slurm: StandIn, repository: Path) 
     complete = parse_yaml(COMPLETE.read_text())
     assert complete["default-resources"]["slurm_partition"] == "'all'"
     assert not [rule for rule, found in complete["set-resources"].items() if {"gpu", "slurm_partition"} & found.keys()]
-
-
-def test_lines_of_a_site_that_are_no_mapping_are_refused(slurm: StandIn, repository: Path) -> None:
-    DELIVERED.parent.mkdir()
-    DELIVERED.write_bytes((repository / DELIVERED).read_bytes())
-    SITE.write_text("- train_model\n")
-    assert main(["slurm"]) == 2
-    assert not COMPLETE.exists()

@@ -312,12 +312,6 @@ def test_no_moses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         program_versions(["bin/lmplz"])
 
 
-def test_moses_without_lmplz(recorded: RecordedMoses) -> None:
-    (recorded.folder / "bin/lmplz").unlink()
-    with pytest.raises(PhrasemtError, match=r"this Moses has no bin/lmplz .*Packages of Moses are often without KenLM"):
-        program_versions(TrainLm.programs)
-
-
 def test_the_last_message_of_a_program_that_fails(
     recorded: RecordedMoses, files: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -326,9 +320,3 @@ def test_the_last_message_of_a_program_that_fails(
     )
     with pytest.raises(PhrasemtError, match=r"bin/lmplz of Moses failed .*exit code 134, 'bad discount'"):
         train_lm(settings=TrainLm(order=4), cores=1, text=files["target"], language_model=tmp_path / "lm")
-
-
-def test_a_folder_with_a_blank(recorded: RecordedMoses, files: dict[str, Path], tmp_path: Path) -> None:
-    (tmp_path / "my study").mkdir()
-    with pytest.raises(PhrasemtError, match="Moses reads no path with blanks"):
-        train_lm(settings=TrainLm(order=4), cores=1, text=files["target"], language_model=tmp_path / "my study" / "lm")

@@ -193,13 +193,6 @@ def test_cores_do_not_show(folder):
     assert folder.asked() == sorted([" ".join(tokens) for tokens in sentences(numbered(900))] * 2)
 
 
-@pytest.mark.parametrize("lines", [[], ["", ""]])
-def test_an_empty_corpus(folder, lines):
-    folder.collect(lines)
-    check([folder.parse(cores=2)], [])
-    assert folder.asked() == []
-
-
 def test_an_annotator_of_another_kind(folder):
     folder.collect(numbered(3))
     with pytest.raises(
@@ -223,12 +216,6 @@ def test_annotations_that_get_lost_meanwhile(folder, monkeypatch):
     with pytest.raises(DamagedFileError, match=r"the store lost annotations while the stage ran .* Next: run again"):
         folder.parse()
     assert not list(folder.path.glob("*annotations.0*"))
-
-
-@pytest.mark.parametrize(("visible", "processes"), [(False, 3), (True, 1)])
-def test_one_process_on_a_gpu(monkeypatch, visible, processes):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: visible)
-    assert annotate._processes(3) == processes
 
 
 def test_a_killed_job_keeps_its_finished_blocks(folder):

@@ -13,7 +13,6 @@ import tiny
 
 from phrasemt.artefacts.card import Card
 from phrasemt.errors import DamagedFileError, DataError
-from phrasemt.files.lines import temporary_beside
 
 
 @pytest.fixture
@@ -54,13 +53,6 @@ def test_the_content_of_a_card(tmp_path: Path, models: dict[str, Path]) -> None:
     card.verify()
 
 
-def test_files_elsewhere_are_absolute(tmp_path: Path, models: dict[str, Path]) -> None:
-    (tmp_path / "cards").mkdir()
-    describe(tmp_path / "cards" / "card.json", models, "constituency", "vectors").verify()
-    content = json.loads((tmp_path / "cards" / "card.json").read_text())
-    assert content["files"]["vectors"]["path"] == str(models["vectors"])
-
-
 def test_the_description_is_the_same_wherever_the_files_lie(tmp_path: Path, models: dict[str, Path]) -> None:
     card = describe(tmp_path / "card.json", models, "constituency", "vectors")
     content = json.loads((tmp_path / "card.json").read_text())
@@ -68,15 +60,6 @@ def test_the_description_is_the_same_wherever_the_files_lie(tmp_path: Path, mode
     assert card.description == content
     moved = {role: path.rename(tmp_path / path.name) for role, path in models.items()}
     assert describe(tmp_path / "other.json", moved, "constituency", "vectors").description == content
-
-
-def test_unfinished_files_have_their_final_names(tmp_path: Path) -> None:
-    unfinished = temporary_beside(tmp_path / "chunker.pt")
-    unfinished.write_text("model")
-    card = Card.of_files(kind="chunks", origin="trained", language="en", files={"chunker": unfinished})
-    card.write(temporary_beside(tmp_path / "card.json"))
-    unfinished.rename(tmp_path / "chunker.pt")
-    Card.read(temporary_beside(tmp_path / "card.json")).verify()
 
 
 def test_the_fingerprint_is_of_what_decides_results(tmp_path: Path, models: dict[str, Path]) -> None:

@@ -96,12 +96,6 @@ DOG_TAGS = "B-NP I-NP I-NP B-VP B-PRT O O B-ADVP"
 DOG_CHUNKS = ([0, 5, 7, 8, 9, 10, 12], ["NP", "VP", "PRT", "O", "O", "ADVP", "eos"])
 
 
-def test_classes():
-    """14 classes, eos 0 and NULL 1 (docs/syntax.md)."""
-    assert len(LABELS) == 14
-    assert LABELS[:2] == ("eos", "NULL")
-
-
 @pytest.mark.parametrize(
     ("origin", "source"),
     [("gold", {"gold": [(DOG.split(" "), DOG_TAGS.split(" "))]}), ("chunker", {"tags": {DOG: DOG_TAGS}})],
@@ -127,12 +121,6 @@ def test_sentences_without_tags_are_counted(split, caplog):
     assert found == [([0, 2], ["NP", "eos"]), ([0], ["eos"]), *[([0, 1, 2], ["O", "O", "eos"])] * 2]
     assert split.statistics["fallbacks"] == {"too long": 1, "gave up": 1}
     assert "1 sentences without chunks: too long" in caplog.text
-
-
-def test_the_gold_file_has_all_raw_sentences(split):
-    gold = [(["x"], [f"B-{type_}"]) for type_ in ("NP", "VP", "PP", "ADVP", "ADJP")]
-    found = split.extract(["x", "x"], "gold", gold=gold, rows=[1, 3])
-    assert [labels[0] for _, labels in found] == ["VP", "ADVP"]
 
 
 @settings(max_examples=200)

@@ -29,11 +29,6 @@ def test_two_columns_with_tabs(read):
     assert read("") == []
 
 
-def test_three_columns_with_spaces(read):
-    text = "Rockwell NNP B-NP\r\nsaid VBD B-VP\r\n\r\nYes UH B-INTJ\r\n \r\n"
-    assert read(text) == [(["Rockwell", "said"], ["B-NP", "B-VP"]), (["Yes"], ["B-INTJ"])]
-
-
 @pytest.mark.parametrize(
     ("text", "line", "expected", "found"),
     [
@@ -104,11 +99,6 @@ def test_scores_of_a_case_worked_out_by_hand():
     assert noun["f1"] == pytest.approx(2 * (1 / 3) * (1 / 4) / (1 / 3 + 1 / 4))
     assert scores["types"]["VP"]["f1"] == scores["types"]["PP"]["f1"] == 1
     assert list(scores["types"]) == ["NP", "VP", "PP"]
-
-
-def test_nothing_found_and_nothing_there():
-    assert chunk_scores([["B-NP"]], [["O"]])["f1"] == 0
-    assert chunk_scores([["O"]], [["O"]])["precision"] == 0
 
 
 def test_the_shared_tasks_own_files(shared_data, tmp_path):

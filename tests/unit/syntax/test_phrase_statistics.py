@@ -13,7 +13,7 @@ from phrasemt.files.lines import write_lines
 from phrasemt.stages.syntax import MeasurePhrases
 from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.syntax.annotations import Annotation, write_annotations
-from phrasemt.syntax.phrases import measure_phrases, node_spans
+from phrasemt.syntax.phrases import measure_phrases
 from phrasemt.syntax.sentences import sentence_key
 
 TREES = {
@@ -80,11 +80,6 @@ def test_fallbacks_are_those_of_segmentations_that_need_parses(measure):
     assert (statistics["fallbacks"], statistics["constituents"], statistics["segmentation"]) == ({}, 4, "ngram")
 
 
-def test_without_parses(measure):
-    statistics = measure(trees={}, mode="right")
-    assert (statistics.get("constituents"), statistics.get("comparable"), statistics["phrases"]) == (None, None, 12)
-
-
 @pytest.mark.parametrize(
     ("ends", "line", "expected", "found"),
     [
@@ -100,7 +95,3 @@ def test_phrases_of_other_sentences(measure, tmp_path, ends, line, expected, fou
         f"{tmp_path / 'phrases'}, {tmp_path / 'tokens'}, line {line}: phrases and sentences do not belong together "
         f"(expected {expected}, found {found}). Next: run extract_phrases again"
     )
-
-
-def test_node_spans():
-    assert node_spans("(S (NP (D 0) (N 1)) (V 2))", [0, 1, 3, 4]) == {(0, 4), (0, 3), (0, 1), (1, 3), (3, 4)}

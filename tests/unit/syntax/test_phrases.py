@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from phrasemt.errors import DataError, MismatchError
 from phrasemt.files.columns import ColumnFile
@@ -27,7 +25,6 @@ from phrasemt.syntax.ngrams import ngram_ends, phrase_tokens
 from phrasemt.syntax.phrases import extract_phrases
 from phrasemt.syntax.segmenters import random_tree, right_tree
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
-from phrasemt.syntax.trees import Tree, parse_tree, words
 
 # Lengths (positions with </s>) and n_tok = max(min(8, ceil(L/6)), 3).
 BY_HAND = {
@@ -74,17 +71,6 @@ def test_ends_cover_every_sentence_with_phrases_of_the_right_size():
         assert all(s == size for s in sizes[:-1])
         assert 1 <= sizes[-1] <= size
         assert length > 48 or len(sizes) <= 6
-
-
-@given(count=st.integers(1, 60), seed=st.integers(0, 1000))
-def test_random_trees_are_binary_and_over_all_words(count, seed):
-    tree = parse_tree(random_tree(count, random.Random(seed)))
-    assert len(words(tree)) == count
-
-    def is_binary(node: Tree) -> bool:
-        return node.word is not None or (len(node.children) == 2 and all(map(is_binary, node.children)))
-
-    assert is_binary(tree if count > 1 else tree.children[0])
 
 
 def test_random_trees_cut_everywhere_alike():
@@ -196,29 +182,12 @@ def test_shuffled_phrases_have_the_lengths_of_parsed_ones(split):
     assert split.extract(sentences, trees=trees, mode="shuffled", seed=2) != shuffled
 
 
-def test_one_word(split):
-    for mode in ("ngram", "random", "right"):
-        assert split.extract(["a"], mode=mode) == [[2]]
-    for mode in ("parse", "shuffled"):
-        assert split.extract(["a"], trees={"a": "(ROOT (CD 0))"}, mode=mode) == [[2]]
-    assert split.extract(["a"], given=["1"], mode="given") == [[2]]
-
-
 @pytest.mark.parametrize("mode", ["ngram", "parse", "random", "right", "shuffled"])
 def test_an_empty_sentence_is_one_phrase(split, mode, caplog):
     caplog.set_level(logging.INFO, "phrasemt")
     trees = {"a b": "(S (A 0) (B 1))"}
     assert split.extract(["", "a b", ""], trees=trees, mode=mode) == [[1], [3], [1]]
     assert "cut into n-grams" not in caplog.text
-
-
-def test_long_sentences(split):
-    """3,000 words, in a tree as deep."""
-    sentence = " ".join(map(str, range(3000)))
-    for mode in ("random", "right", "ngram"):
-        (ends,) = split.extract([sentence], mode=mode)
-        assert ends[-1] == 3001
-        assert max(end - start for start, end in itertools.pairwise([0, *ends])) <= 8
 
 
 def test_sentences_without_a_parse_fall_back_and_are_counted(split, caplog):
@@ -294,20 +263,9 @@ def test_wrong_user_lines_are_named(split, line, sentence, expected):
     assert f"found {line!r}" in message
 
 
-def test_too_few_user_lines(split):
-    with pytest.raises(DataError, match=r"given.txt: the file of phrases has too few .*at least 4, one"):
-        split.extract(["a", "b"], rows=[1, 3], given=["1", "1", "1"], mode="given")
-
-
 @pytest.mark.parametrize("lines", [5, 7])
 def test_given_phrases_of_other_sentences(split: Split, lines: int) -> None:
     given = ["1"] * 6
     assert split.extract(["a", "b"], rows=[1, 3], given=given, raw_pairs=6, mode="given") == [[2], [2]]
     with pytest.raises(MismatchError, match=rf"given.txt: .* a line for each raw pair .expected 6, found {lines}"):
         split.extract(["a", "b"], rows=[1, 3], given=["1"] * lines, raw_pairs=6, mode="given")
-
-
-def test_right_branching_trees():
-    assert right_tree(1) == "(X (W 0))"
-    assert right_tree(2) == "(X (W 0) (W 1))"
-    assert right_tree(4) == "(X (W 0) (X (W 1) (X (W 2) (W 3))))"

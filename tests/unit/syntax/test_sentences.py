@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from phrasemt.syntax.sentences import (
     Sentences,
     buckets_of,
     collect_sentences,
-    key_array,
     key_bytes,
     parser_tokens,
     sentence_key,
@@ -61,27 +59,6 @@ def test_escapes_are_undone_once():
     assert parser_tokens("") == parser_tokens(" ") == []
     assert parser_tokens(" a  b ") == ["a", "b"]
     assert parser_tokens("a\u00a0b c\u2028 \x85 d\re") == ["a\u00a0b", "c\u2028", "\x85", "d\re"]
-
-
-@given(tokens=TOKENS)
-def test_what_moses_escapes_comes_back(tokens):
-    assert parser_tokens(" ".join(map(MOSES.escape_xml, tokens))) == tokens
-
-
-def test_key():
-    # printf 'A\ndog\nbarks\n.' | b2sum -l 128
-    assert sentence_key(["A", "dog", "barks", "."]).hex() == "64718a08ccb92154c768d180d72b2dfb"
-    assert sentence_key(["ab"]) != sentence_key(["a", "b"])
-    keys = [bytes([0b11111100, *range(15)]), bytes([0b00000111, *range(15)])]
-    assert buckets_of(key_array(keys)).tolist() == [63, 1]
-
-
-@given(keys=st.lists(st.binary(min_size=16, max_size=16)))
-def test_keys_as_arrays(keys):
-    array = key_array(keys)
-    assert key_bytes(array) == keys  # zero bytes at the end too
-    assert buckets_of(array).tolist() == [key[0] >> 2 for key in keys]
-    assert (array[1:] > array[:-1]).tolist() == [b > a for a, b in itertools.pairwise(keys)]
 
 
 @settings(max_examples=40)

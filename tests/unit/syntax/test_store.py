@@ -85,15 +85,6 @@ def test_what_was_added_is_found(added, cleaned, tmp_path_factory):
     assert not unusual(store)
 
 
-def test_keys_that_end_or_begin_with_zero_bytes(tmp_path):
-    store = AnnotationStore(tmp_path, CARD)
-    keys = [bytes(16), bytes(15) + b"\1", b"\1" + bytes(15), b"\1\2" + bytes(14), b"\xff" * 15 + b"\0"]
-    known = {key: Annotation(key.hex(), None) for key in keys}
-    add(store, known)
-    assert found(store, known) == known
-    assert found(store, {b"\1\2\0\1" + bytes(12): Annotation("", None)}) == {}
-
-
 def test_other_annotators_share_nothing(tmp_path):
     add(AnnotationStore(tmp_path, CARD), numbered(1, 2))
     other = AnnotationStore(tmp_path, OTHER)
@@ -297,12 +288,3 @@ def test_stores_are_merged_by_copying_files(tmp_path):
     shutil.copytree(here.folder, there.folder, dirs_exist_ok=True)
     assert found(there, numbered(*range(150))) == numbered(*range(150))
     assert there.blobs.damaged == []
-
-
-def test_nothing_is_lost_when_merged_files_cannot_be_removed(tmp_path, monkeypatch):
-    store = AnnotationStore(tmp_path, CARD)
-    for number in range(50):
-        add(store, numbered(number))
-    monkeypatch.setattr(Cleaning, "remove", lambda *arguments: False)
-    assert store.clean().blobs == 0
-    assert found(store, numbered(*range(50))) == numbered(*range(50))

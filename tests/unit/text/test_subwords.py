@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sacremoses import MosesTokenizer
 
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.stages.subwords import ApplySubwords, LearnSubwords
@@ -130,19 +129,6 @@ def test_same_files_for_every_number_of_cores(files, tmp_path):
     assert other.apply("source", 5, cores=2) == subwords_with_one
 
 
-def test_same_as_the_commands_on_real_text(shared_data, tmp_path):
-    def tokens(name: str, language: str) -> str:
-        moses = MosesTokenizer(language)
-        lines = (shared_data / "newstest-en-de" / name).read_text(encoding="utf-8").split("\n")[:300]
-        return "".join(moses.tokenize(line, return_str=True) + "\n" for line in lines)
-
-    files = Files(tmp_path, tokens("newstest2012.eng", "en"), tokens("newstest2012.deu", "de"))
-    files.learn(300)
-    files.learn_by_command(300)
-    assert files.same_as_command()
-    assert files.apply("target", 8) == files.apply_by_command("target", 8)
-
-
 def test_learning_that_stops_early_says_so(tmp_path, caplog, capfd):
     files = Files(tmp_path, "ab ab\n", "cd\n")
     with caplog.at_level(logging.INFO, logger="phrasemt"):
@@ -152,16 +138,6 @@ def test_learning_that_stops_early_says_so(tmp_path, caplog, capfd):
     assert files.path("codes").read_text() == "#version: 0.2\na b</w>\n"
     assert caplog.messages == ["learn_subwords: learned 1 of 10 merges from 2 word types; 3 subword types"]
     assert capfd.readouterr() == ("", "")
-
-
-def test_words_of_one_letter_need_no_merges(tmp_path):
-    files = Files(tmp_path, "a b a\n\n", "你 好\n")
-    files.learn(10)
-    assert files.path("codes").read_text() == "#version: 0.2\n"
-    assert files.path("source.counts").read_text() == "a 2\nb 1\n"
-    assert files.apply("source", 0) == b"a b a\n\n"
-    files.path("target").write_text("你好 ab\n", encoding="utf-8")
-    assert files.apply("target", 0).decode() == "你@@ 好 a@@ b\n"
 
 
 def test_no_words_at_all(tmp_path):
@@ -188,14 +164,6 @@ def test_joining_undoes_cutting(words, files):
     line = " ".join(word for word in words if not word.endswith("@"))
     cutter = subword_cutter(files.path("codes"), files.path("target.counts"), 5)
     assert join_subwords(cutter(line)) == line
-
-
-@pytest.mark.parametrize(
-    ("line", "tokens"),
-    [("un@@ believ@@ able", "unbelievable"), ("a un@@", "a un"), ("@@", ""), ("", ""), ("a @-@ b", "a @-@ b")],
-)
-def test_joining(line, tokens):
-    assert join_subwords(line) == tokens
 
 
 @pytest.mark.parametrize(

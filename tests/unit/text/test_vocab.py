@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from pathlib import Path
 
@@ -85,12 +84,6 @@ def test_known_subwords_come_back(tmp_path_factory, subwords):
     assert ids.dtype == np.int32
     expected = ["<unk>" if subword in SPECIAL_TOKENS else subword for subword in subwords]
     assert vocabulary.tokens(ids) == vocabulary.tokens(ids.tolist()) == expected
-
-
-def test_digest_is_that_of_the_file(tmp_path):
-    source, _ = build(tmp_path, "a b\n", "c\n", shared=False)
-    digest = Vocabulary.read(tmp_path / "source.tsv").digest
-    assert digest == hashlib.sha256(source.encode()).hexdigest()
 
 
 @pytest.mark.parametrize(

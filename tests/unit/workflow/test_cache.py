@@ -24,7 +24,6 @@ from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import count_lines
 from phrasemt.registry import corpora as registry
 from phrasemt.registry.corpora import Corpus
-from phrasemt.stages import STAGES
 from phrasemt.stages.syntax import TrainParser
 from phrasemt.text import vocab
 from phrasemt.workflow import cache as artefacts
@@ -160,13 +159,6 @@ def test_places_of_model_files_count_where_a_card_names_them(tmp_path):
     assert path_of("two", tmp_path / "two/annotators/two/tagger.pt") == beside
     elsewhere = path_of("two", tmp_path / "elsewhere/tagger.pt")
     assert len({beside, elsewhere, path_of("two", tmp_path / "somewhere/tagger.pt")}) == 3
-
-
-def test_what_is_kept_costs_something_and_comes_before_the_training_of_models():
-    order = list(STAGES)
-    kept = [name for name, stage in STAGES.items() if stage.cached]
-    assert all(order.index(name) < order.index("train_model") for name in kept)
-    assert not [name for name in kept if STAGES[name].stage_files("folder")]
 
 
 def test_an_input_that_was_edited_meanwhile(study, runs, cache, monkeypatch):

@@ -81,19 +81,6 @@ def test_every_asks_for_each_data_sets_own_splits(flow: Flow) -> None:
     assert flow.every("{system}", datasets=[]) == []
 
 
-def test_wildcards_stand_for_names_of_the_study_only(flow: Flow) -> None:
-    patterns = {name: re.compile(f"(?:{pattern})$") for name, pattern in flow.wildcards.items()}
-    assert patterns["dataset"].match("generated")
-    assert not patterns["dataset"].match("generated.en-de")
-    assert patterns["seed"].match("2")
-    assert not patterns["seed"].match("3")
-    assert {split for split in ("train", "dev", "test", "a", "b", "c", "d") if patterns["split"].match(split)} == {
-        "train", "dev", "test", "a", "b", "c",
-    }  # fmt: skip
-    assert patterns["corpus"].match("multi30k")
-    assert not patterns["file"].match("a/b")
-
-
 def _with_references(tmp_path: Path) -> dict[str, Any]:
     raw = _study(tmp_path)
     for name in ("two.de", "three.de"):
@@ -240,21 +227,6 @@ def _workflow(path: Path, *, is_main_process: bool = True) -> SimpleNamespace:
     return SimpleNamespace(
         config_settings=settings, resource_settings=resources, modifier=main, is_main_process=is_main_process, **hooks
     )
-
-
-def test_a_cache_of_the_environment_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    study, name = tmp_path / "study.yaml", "PHRASEMT_CACHE"
-    study.write_text(json.dumps(_study(tmp_path)))
-    monkeypatch.setenv(name, "of/the/environment")
-    monkeypatch.setenv("PATH", os.environ["PATH"])
-    open_study(_workflow(study), {})
-    assert os.environ[name] == "of/the/environment"
-    monkeypatch.delenv(name)
-    open_study(_workflow(study), {})
-    assert os.environ[name] == "resources/cache"
-    monkeypatch.setenv(name, "")  # as good as none
-    open_study(_workflow(study), {})
-    assert os.environ[name] == "resources/cache"
 
 
 def test_jobs_of_a_cluster_see_the_study_that_the_run_began_with(
