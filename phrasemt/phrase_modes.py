@@ -29,9 +29,9 @@ class PhraseMode:
 PHRASE_MODES = {
     "ngram": PhraseMode("cut_ngrams", _SIZES | {"ntok_scope"}, stored=False),
     "parse": PhraseMode("cut_parse", _SIZES, reads_parses=True),
-    "random": PhraseMode("cut_random_tree", _SIZES | {"seed"}),
+    "random": PhraseMode("cut_random_tree", _SIZES),
     "right": PhraseMode("cut_right_tree", _SIZES),
-    "shuffled": PhraseMode("shuffle_parse", _SIZES | {"seed"}, reads_parses=True),
+    "shuffled": PhraseMode("shuffle_parse", _SIZES, reads_parses=True),
     "given": PhraseMode("cut_as_given", frozenset(["given"]), reads_given=True),
     "none": PhraseMode(None, frozenset(), stored=False),
 }

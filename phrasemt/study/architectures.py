@@ -26,7 +26,7 @@ from pydantic import (
     model_validator,
 )
 
-from phrasemt.fields import Depth, Number, Positions, Probability, Seed, Settings, UserPath, Width, refuse, sections
+from phrasemt.fields import Depth, Number, Positions, Probability, Settings, UserPath, Width, refuse, sections
 from phrasemt.phrase_modes import PHRASE_MODES
 
 Multiple = Annotated[
@@ -63,7 +63,6 @@ class PhraseSegmentation(Settings):
         description="L of a sentence: its own length, or the padded length of its batch (Neutron; X3). With batch, "
         "scores depend on the other sentences of the batch",
     )
-    seed: Seed = Field(1, description="modes random and shuffled: seed")
     given: UserPath | None = Field(
         None, description="mode given: folder of <dataset>/<split>.txt, with the phrase ends of each raw pair, in words"
     )

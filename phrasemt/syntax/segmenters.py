@@ -40,9 +40,9 @@ class SourceSentence:
         """Number of encoder positions, `</s>` included."""
         return self.offsets[-1] + 1
 
-    def random(self, settings: PhraseSegmentation) -> Random:
-        """A generator seeded with the segmentation's seed and the tokens: equal for the same sentence in any corpus."""
-        digest = blake2b(self.key, key=settings.seed.to_bytes(8, "big"), digest_size=8).digest()
+    def random(self) -> Random:
+        """A generator seeded with the tokens: equal for the same sentence in any corpus."""
+        digest = blake2b(self.key, key=b"\0\0\0\0\0\0\0\1", digest_size=8).digest()
         return Random(int.from_bytes(digest, "big"))
 
 
@@ -62,7 +62,7 @@ def cut_parse(sentence: SourceSentence, settings: PhraseSegmentation) -> Sequenc
 
 def cut_random_tree(sentence: SourceSentence, settings: PhraseSegmentation) -> Sequence[int]:
     """Algorithm 1 on a random binary tree."""
-    return cut_tree(random_tree(sentence.words, sentence.random(settings)), sentence, settings)
+    return cut_tree(random_tree(sentence.words, sentence.random()), sentence, settings)
 
 
 def cut_right_tree(sentence: SourceSentence, settings: PhraseSegmentation) -> Sequence[int]:
@@ -75,7 +75,7 @@ def shuffle_parse(sentence: SourceSentence, settings: PhraseSegmentation) -> Seq
     ends = cut_parse(sentence, settings)
     lengths = [end - start for start, end in itertools.pairwise([0, *ends])]
     # Python keeps only the numbers of random() the same in every version.
-    numbers = sentence.random(settings)
+    numbers = sentence.random()
     return list(itertools.accumulate(sorted(lengths, key=lambda _: numbers.random())))
 
 

@@ -95,8 +95,8 @@ MISTAKES: list[tuple[Callable[[Raw], None], list[str]]] = [
         ],
     ),
     (
-        _at("systems.parse.model.phrase", {"mode": "right", "seed": 2}),
-        ["systems.parse.model.phrase: seed has no effect in mode right, only in random, shuffled"],
+        _at("systems.parse.model.phrase", {"mode": "right", "ntok_scope": "batch"}),
+        ["systems.parse.model.phrase: ntok_scope has no effect in mode right, only in ngram"],
     ),
     (
         _at("systems.parse.model.phrase", {"mode": "none", "ntok_max": 4}),
@@ -127,10 +127,12 @@ def test_a_segmentation_is_named_by_what_is_not_default() -> None:
 
 def test_systems_share_phrase_columns(raw: Raw) -> None:
     raw["systems"]["again"] = {**raw["systems"]["parse"], "title": "again"}
-    raw["systems"]["other"] = {"model": {"family": "phrase_representation", "phrase": {"mode": "random", "seed": 2}}}
+    raw["systems"]["other"] = {
+        "model": {"family": "phrase_representation", "phrase": {"mode": "random", "ntok_max": 4}}
+    }
     study = Study.model_validate(raw)
-    assert list(study.segmentations) == ["ngram", "parse", "random_seed-2"]
-    assert Flow(study).wildcards["segmenter"] == "ngram|parse|random_seed\\-2"
+    assert list(study.segmentations) == ["ngram", "parse", "random_ntok_max-4"]
+    assert Flow(study).wildcards["segmenter"] == "ngram|parse|random_ntok_max\\-4"
 
 
 def test_two_folders_of_one_name_are_refused(raw: Raw) -> None:
