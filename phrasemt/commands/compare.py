@@ -38,7 +38,7 @@ class _Side:
     @property
     def settings(self) -> dict[str, str]:
         """The settings of model, training and search by their key."""
-        return dict(flatten("", self.study.systems[self.system].model_dump(mode="json", exclude={"title"})))
+        return dict(flatten("", self.study.systems[self.system].model_dump(mode="json", exclude={"title", "controls"})))
 
     @property
     def scores(self) -> dict[int, SystemScores]:

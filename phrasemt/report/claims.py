@@ -145,7 +145,7 @@ def claim_rows(claims: Iterable[StudiedClaim], evidence: Measured) -> Iterator[C
             found = [(ours.on, ours.text, ours.direction(one.expected)) for ours in our_figures(one, evidence)]
             missing = " and ".join(missing_rows(one))
             needed = f"no system stands for {missing}" if missing else ANALYSES[one.analysis][1]
-            for row in found or [("", "", f"not measured: {needed}")]:
+            for row in found or ([] if one.control else [("", "", f"not measured: {needed}")]):
                 yield ClaimRow(claim, _described(one, titles), *row)
 
 
@@ -175,7 +175,7 @@ def _described(one: StudiedTest, titles: Mapping[str, str]) -> str:
         f"{one.layer} layer" if one.layer else None,
         ", ".join(one.places) + (f" minus {', '.join(one.than_places)}" if one.than_places else ""),
     ]
-    systems = titles.get(one.system or "", one.row)
+    systems = "its control " * one.control + titles.get(one.system or "", one.system or one.row)
     if one.than is not None:
         sign = "over" if one.is_ratio else "minus"
         systems += f" {sign} {titles.get(one.than_system or '', one.than)}"

@@ -24,6 +24,7 @@ from phrasemt.report.sections.analyses import (
     analyses_section,
     attention_analyses,
     contrast_analyses,
+    control_analyses,
     gain_analyses,
     length_analyses,
 )
@@ -65,8 +66,9 @@ def write_report(*, settings: WriteReport, cores: int, table: Path, files: list[
     gains = list(read_gains(scores=scores, analyses=of_attention, source=of_side(read[Tokens], "source"), test=test))
     parts = [
         *length_analyses(gains, titles),
-        *gain_analyses(content, gains),
-        *contrast_analyses(content, decided),
+        *gain_analyses(content, settings.controls, gains),
+        *control_analyses(content, settings.controls, gains),
+        *contrast_analyses(content, settings.controls, decided),
         *attention_analyses(of_attention, titles),
     ]
     named_by_the_table = {*read[SystemScores], *read[Subwords]}

@@ -172,7 +172,11 @@ def _add_intervals(
 
 
 def _notes_on_rows(settings: MakeTable) -> Iterator[str]:
-    """Yield notes on rows with one translation in place of one for each seed, by the reason."""
+    """Yield notes on rows with one translation in place of one for each seed, by the reason, and on controls."""
+    title_of = dict(settings.translating)
+    for system, controls in settings.controls.items():
+        if system in title_of:
+            yield f"Controls of {title_of[system]}: {'; '.join(title_of[control] for control in controls)}."
     for note, systems in (
         ("Translated by other programs, whose seeds are not ours", settings.outside),
         ("One translation, because nothing in it is drawn at random", settings.unseeded),

@@ -52,6 +52,7 @@ class MakeTable(Stage):
     chunking: list[str] = of("study.chunking")  # systems that decide about chunks
     seeds: list[int] = of("study.seeds")
     figures: list[ComparedFigure]  # printed figures that systems stand for
+    controls: dict[str, list[str]] = of("study.controls")  # of systems
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
@@ -91,6 +92,7 @@ class WriteReport(Stage):
     costs: list[ComparedCost]  # printed costs of systems, for the section that has times
     claims: list[StudiedClaim]  # of the papers that systems stand for
     figures: list[AnalysedFigure]  # printed figures that analyses find
+    controls: dict[str, list[str]] = of("study.controls")  # of systems
     samples: int = of("study.comparison.samples")
     seed: int = SEED  # of the bootstrap
     repeated: list[str] = of("study.repeated")  # systems with several trainings

@@ -14,7 +14,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import (
     Discriminator,
@@ -28,6 +28,7 @@ from pydantic import (
 
 from phrasemt.fields import Depth, Number, Positions, Probability, Settings, UserPath, Width, refuse, sections
 from phrasemt.phrase_modes import PHRASE_MODES
+from phrasemt.symbols import CHUNK_LABELS
 
 Multiple = Annotated[
     float, Field(gt=0), Number(at_most=64, because="the layer is this many times as wide as the model")
@@ -111,6 +112,13 @@ class ModelInputs(Settings):
     chunks: bool = Field(description="chunks of the target")
 
 
+class Control(NamedTuple):
+    """A model that shows what a gain comes from. title: of its row; {title} stands for that of the system."""
+
+    model: Architecture
+    title: str
+
+
 class Architecture(Settings, ABC):
     """Base of the settings of all model families.
 
@@ -175,6 +183,11 @@ class Architecture(Settings, ABC):
         """A model of the same size without the addition of its paper; `phrasemt describe` compares costs with it."""
         return self
 
+    @property
+    def own_controls(self) -> dict[str, Control]:
+        """The controls that a system of this family can have, by name (`controls` of a system)."""
+        return {}
+
 
 # The keys of each attention.
 _OF_ATTENTION = {"relative": ("rel_k",), "ngrams": ("ngrams", "ngram_score")}
@@ -232,6 +245,26 @@ class Layers(Architecture):
     def learning_rate_width(self) -> int:
         return self.width
 
+    def parameters_of_attention(self, to_itself: int, to_source: int) -> int:
+        """What `attention` adds to so many attentions (Shaw et al., Eqs. 3-4; Nguyen et al., Eqs. 5-10)."""
+        if self.attention == "relative":
+            return to_itself * 2 * (2 * self.rel_k + 1) * (self.width // self.heads)
+        orders = range(2, self.ngrams + 1) if self.attention == "ngrams" else ()
+        return (to_itself + to_source) * sum(2 * n * self.width**2 for n in orders)
+
+    def as_large(self, layers: int, added: int) -> dict[str, Control]:
+        """The control `same-size`: the plain counterpart with wider feed-forward networks, or nothing.
+
+        layers: with such a network. added: parameters in use that the counterpart does not have.
+        """
+        wider = round(added / (layers * (2 * self.width + 1)))
+        if not wider:
+            return {}
+        plain = self.plain_counterpart
+        model = type(plain).model_validate({**plain.model_dump(), "ffn_width": self.ffn_width + wider})
+        title = f"Transformer as large as {{title}}, feed-forward width {self.ffn_width + wider:,}"
+        return {"same-size": Control(model, title)}
+
 
 class TransformerModel(Layers):
     """Transformer (Vaswani et al. 2017). The defaults are the base model."""
@@ -253,6 +286,15 @@ class TransformerModel(Layers):
     def plain_counterpart(self) -> Architecture:
         sizes = self.model_dump(include=TransformerModel.model_fields.keys() - {"family", *_ATTENTION})
         return TransformerModel.model_validate(sizes)
+
+    @property
+    def own_controls(self) -> dict[str, Control]:
+        return self.as_large(self.encoder_layers + self.decoder_layers, self.added_parameters)
+
+    @property
+    def added_parameters(self) -> int:
+        """The parameters in use that the plain counterpart does not have. A family of your own adds its own."""
+        return self.parameters_of_attention(self.encoder_layers + self.decoder_layers, self.decoder_layers)
 
 
 class PhraseRepresentationModel(TransformerModel):
@@ -317,8 +359,44 @@ class PhraseRepresentationModel(TransformerModel):
         return self.phrase if PHRASE_MODES[self.phrase.mode].segmenter else None
 
     @property
+    def own_controls(self) -> dict[str, Control]:
+        """Besides the size: the same network without phrases (X24), and with phrases that are no phrases."""
+        found, own = super().own_controls, PHRASE_MODES[self.phrase.mode]
+        for name, (mode, title) in _CONTROLS.items():
+            other = PHRASE_MODES[mode]
+            if mode == self.phrase.mode or (other.reads_parses and not own.reads_parses) or self.source_phrases is None:
+                continue
+            if not (self.src_bos and other.stored):  # such phrases do not count `<s>`
+                phrase = {"mode": mode, **self.phrase.model_dump(include=set(own.keys & other.keys))}
+                model = self.model_copy(update={"phrase": PhraseSegmentation.model_validate(phrase)})
+                found[name] = Control(model, f"{{title}}, but {title}")
+        return found
+
+    @property
+    def added_parameters(self) -> int:
+        """Those of Eqs. (3), (6), (7) and (8); without phrases, only what Eq. (8) makes of the tokens."""
+        d, layers = self.width, self.encoder_layers + self.decoder_layers
+        combined, scored = round(self.combine_hidden * d), round(self.score_hidden * d)
+        levels = self.encoder_layers + 1
+        mixtures = levels * self.decoder_layers  # a matrix of Eq. (6)
+        of_phrases = layers * (4 * d**2 + d * combined) + (self.ta == "on") * mixtures
+        if self.pool == "attn" and self.score == "additive":
+            of_phrases += levels * (2 * d * scored + scored + scored + 1)
+        own = layers * (2 * d * combined + combined + d + 2 * d) + self.ta_tokens * mixtures
+        return super().added_parameters + own + (of_phrases if self.source_phrases else 0)
+
+    @property
     def source_begins_with_bos(self) -> bool:
         return self.src_bos
+
+
+# The mode of the phrases of each control, and its title.
+_CONTROLS = {
+    "no-phrases": ("none", "no phrases"),
+    "random-trees": ("random", "random trees"),
+    "right-branching": ("right", "right-branching trees"),
+    "shuffled": ("shuffled", "phrases in random order"),
+}
 
 
 class LanguageModel(Layers):
@@ -335,6 +413,10 @@ class LanguageModel(Layers):
     @property
     def plain_counterpart(self) -> Architecture:
         return LanguageModel.model_validate(self.model_dump(exclude=_ATTENTION))
+
+    @property
+    def own_controls(self) -> dict[str, Control]:
+        return self.as_large(self.layers, self.parameters_of_attention(self.layers, 0))
 
 
 class RecurrentModel(Architecture):
@@ -361,8 +443,46 @@ class RecurrentModel(Architecture):
 
     @property
     def plain_counterpart(self) -> Architecture:
-        sizes = self.model_dump(include=RecurrentModel.model_fields.keys() - {"family"})
-        return Dl4mtModel.model_validate({"family": "dl4mt", **sizes})
+        return Dl4mtModel.model_validate({"family": "dl4mt", **self._sizes()})
+
+    def _sizes(self) -> dict[str, Any]:
+        return self.model_dump(include=RecurrentModel.model_fields.keys() - {"family"})
+
+    @property
+    @abstractmethod
+    def parameters_of_states(self) -> int:
+        """All parameters without embeddings and output layer, which do not depend on the width of the states."""
+
+    @property
+    def own_controls(self) -> dict[str, Control]:
+        """`same-size`: dl4mt of one decoder layer with wider states."""
+
+        def wider(hidden: int) -> Dl4mtModel:
+            return Dl4mtModel.model_validate({"family": "dl4mt", **self._sizes(), "hidden": hidden})
+
+        wanted, last = self.parameters_of_states, self.hidden
+        while wider(last + 1).parameters_of_states <= wanted:
+            last += 1
+        nearest = min((last, last + 1), key=lambda hidden: abs(wider(hidden).parameters_of_states - wanted))
+        if nearest == self.hidden:
+            return {}
+        return {"same-size": Control(wider(nearest), f"dl4mt as large as {{title}}, states of {nearest:,}")}
+
+    def _encoder_and_start(self) -> int:
+        """Two cells over the source, and the state before the first word."""
+        return 2 * _cell(self.embedding, self.hidden) + 2 * self.hidden**2 + self.hidden
+
+    def _attention(self, query: int) -> int:
+        width = self.attention_width or 2 * self.hidden
+        return width * (query + 2 * self.hidden + 2) + 1
+
+    def _readout(self, *inputs: int) -> int:
+        return self.embedding * (2 if self.readout == "maxout" else 1) * (sum(inputs) + 1)
+
+
+def _cell(inputs: int, states: int) -> int:
+    """The parameters of a gated recurrent unit."""
+    return 3 * states * (inputs + states + 1)
 
 
 class Dl4mtModel(RecurrentModel):
@@ -370,6 +490,13 @@ class Dl4mtModel(RecurrentModel):
 
     family: Literal["dl4mt"] = Field(description="model family, phrasemt/models/<family>.py")
     decoder_layers: Annotated[Literal[1, 2], Number()] = Field(1, description="1: dl4mt; 2: dl4mt-2, with a second GRU")
+
+    @property
+    def parameters_of_states(self) -> int:
+        e, h, context = self.embedding, self.hidden, 2 * self.hidden
+        second_layer = context * h + h + _cell(h + context, h) if self.decoder_layers == 2 else 0
+        cells = _cell(e, h) + self._attention(h) + _cell(context, h)
+        return self._encoder_and_start() + cells + second_layer + self._readout(h, e, context)
 
 
 class BiscaleSearch(Settings):
@@ -412,6 +539,18 @@ class BiscaleModel(RecurrentModel):
         if self.ctx_update == "every_step" and self.word_inputs == "p":
             raise ValueError("ctx_update: every_step has no effect with word_inputs: p, only with word_inputs: p+c")
         return self
+
+    @property
+    def parameters_of_states(self) -> int:
+        e, h, p, q, context = self.embedding, self.hidden, self.chunk_hidden, self.chunk_embedding, 2 * self.hidden
+        by_word = self.attention == "word"
+        reads_context = by_word or self.word_inputs == "p+c"
+        words = _cell(e, h) + _cell(p + context * reads_context, h)
+        chunks = context * p + p + q * h + _cell(q, p) + self._attention(h if by_word else p) + _cell(context, p)
+        boundaries = q * (e + h + 1) + 2 * (q + 1)
+        labels = q * (p + q + context + 1) + len(CHUNK_LABELS) * (q + 1)
+        readout = self._readout(h, e, context if reads_context else p)
+        return self._encoder_and_start() + words + chunks + boundaries + labels + readout
 
     @property
     def reads_chunks(self) -> bool:

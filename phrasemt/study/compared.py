@@ -194,13 +194,14 @@ def _compared(
 class StudiedTest(ClaimTest):
     """A test of a claim by systems of a study.
 
-    system, than_system: that stand for the rows; None where the study has none. counterpart: where figures of the
-    measure stand in the results table.
+    system, than_system: that stand for the rows; None where the study has none. control: the system is a control of
+    one that does. counterpart: where figures of the measure stand in the results table.
     """
 
     paper: str
     system: str | None = None
     than_system: str | None = None
+    control: bool = False
     counterpart: Counterpart | None = None
 
 
@@ -246,7 +247,11 @@ def _studied_tests(paper: Paper, study: Study, one: ClaimTest) -> Iterator[Studi
         # Of several systems that stand for the other row, the baseline is the one that comparisons are made with.
         baseline = None if system is None else study.baseline_of(system)
         than = baseline if baseline in others else next(iter(others), None)
-        yield StudiedTest(**dict(one), paper=paper.paper, system=system, than_system=than, counterpart=ours)
+        found = StudiedTest(**dict(one), paper=paper.paper, system=system, than_system=than, counterpart=ours)
+        yield found
+        for control in study.controls.get(system or "", ()) if than and not one.is_ratio else ():
+            if control != than:
+                yield found.model_copy(update={"system": control, "control": True})
 
 
 def analysed_figures(study: Study) -> Iterator[AnalysedFigure]:

@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
 from pydantic_core import PydanticKnownError
 
+from phrasemt.errors import did_you_mean
 from phrasemt.fields import Name, Number, Positions, Probability, Seed, Settings, Title, Updates, UserPath, sections
 from phrasemt.printed.results import baseline_place
 from phrasemt.study.annotators import Chunker, Parser
@@ -196,10 +197,41 @@ class System(TableRow):
     )
     training: Training = Field(default_factory=Training, description="training")
     decoding: Decoding = Field(default_factory=Decoding, description="beam search")
+    controls: Annotated[
+        Annotated[list[Name], Tag("made")] | Annotated[dict[Name, Name], Tag("named")],
+        Discriminator(lambda value: "named" if isinstance(value, dict) else "made"),
+    ] = Field(
+        [],
+        description="systems that show what a gain comes from, with the other settings of this one: same-size (as many "
+        "parameters in use, without the addition), and of phrase representations no-phrases, random-trees, "
+        "right-branching, with parses shuffled. Their names are <system>-<control>, or yours: {same-size: wide}; a "
+        "system that has the name is taken as it is",
+    )
 
     @property
     def translates(self) -> bool:
         return self.model.translates
+
+    def named_controls(self, system: str) -> dict[str, str]:
+        """The name of the system of each control. system: the name of this one."""
+        if isinstance(self.controls, dict):
+            return self.controls
+        return {control: f"{system}-{control}" for control in self.controls}
+
+    def as_control(self, control: str, heading: str) -> System:
+        """The system of a control. heading: of this system."""
+        model, title = self.model.own_controls[control]
+        changes: dict[str, Any] = {"title": title.format(title=heading), "model": model, "preset": None}
+        return self.model_copy(update={**changes, "stands_for": [], "controls": []})
+
+    @model_validator(mode="after")
+    def _has_such_controls(self) -> System:
+        for control in self.controls:
+            if control not in (known := self.model.own_controls):
+                allowed = ", ".join(known) or "none"
+                near = did_you_mean(control, known)
+                raise ValueError(f"controls: found {control!r}, allowed for this model: {allowed}{near}")
+        return self
 
     def seeds_among(self, of_study: Sequence[int]) -> list[int]:
         return self.seeds or list(of_study)
@@ -348,6 +380,19 @@ class Study(Settings):
         default_factory=dict, description="metrics of your own programs, by name, for systems that translate"
     )
 
+    @field_validator("systems")
+    @classmethod
+    def _with_controls(cls, systems: dict[str, AnySystem]) -> dict[str, AnySystem]:
+        """Put the controls that the study has not yet below their systems."""
+        found: dict[str, AnySystem] = {}
+        for name, system in systems.items():
+            found[name] = system
+            if isinstance(system, System):
+                for control, other in system.named_controls(name).items():
+                    if other not in systems and other not in found:
+                        found[other] = system.as_control(control, system.heading(name))
+        return found
+
     @model_validator(mode="after")
     def _fits_together(self) -> Study:
         problems = [
@@ -373,6 +418,12 @@ class Study(Settings):
             problems.append(f"comparison.baseline is {self.baseline!r}, allowed: {', '.join(allowed)}{why}")
         if both := self.parsers.keys() & self.chunkers.keys():
             problems.append(f"a parser and a chunker are both called {sorted(both)[0]!r}; names must differ")
+        problems += [
+            f"systems.{name}.controls names {other!r}, expected another system that is trained"
+            for name, others in self.controls.items()
+            for other in others
+            if other == name or other not in self.models
+        ]
         for dataset_name, dataset in self.datasets.items():
             problems += [f"datasets.{dataset_name}.{problem}" for problem in self._dataset_problems(dataset)]
         for name, annotator in self.annotators.items():
@@ -424,6 +475,13 @@ class Study(Settings):
     def phrase_based(self) -> dict[str, MosesSystem]:
         """The systems of Moses."""
         return {name: system for name, system in self.systems.items() if isinstance(system, MosesSystem)}
+
+    @property
+    def controls(self) -> dict[str, list[str]]:
+        """The systems that are controls of others, by the name of the other."""
+        return {
+            name: list(system.named_controls(name).values()) for name, system in self.models.items() if system.controls
+        }
 
     @property
     def phrase_models(self) -> dict[str, MosesModel]:

@@ -97,6 +97,14 @@ _TEXT_ON_PAIRS = (
     "test of pairs and trainings, not corrected. Slope: how much the gain grows for twice the distance." + _POWER
 )
 
+_TEXT_ON_CONTROLS = (
+    "What a gain comes from: the system minus each of its controls, with 95 % intervals and p-values of the test of "
+    "sentences and trainings, not corrected. In nats per token of the references less is better." + _POWER
+)
+
+
+Controls = Mapping[str, Sequence[str]]  # of systems
+
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
@@ -107,25 +115,46 @@ class Pair:
     title: str
 
 
-def gain_analyses(table: Table, scored: Sequence[Gains]) -> Iterator[Analysis]:
+def gain_analyses(table: Table, controls: Controls, scored: Sequence[Gains]) -> Iterator[Analysis]:
     """Yield the part; none without systems to compare."""
-    if tables := length_tables(scored, _pairs(table)):
+    if tables := length_tables(scored, _pairs(table, controls)):
         yield Analysis(heading="Gains by length of the source", text=_TEXT, tables=tables)
 
 
-def contrast_analyses(table: Table, decided: Iterable[DecidedPairs]) -> Iterator[Analysis]:
+def control_analyses(table: Table, controls: Controls, scored: Sequence[Gains]) -> Iterator[Analysis]:
+    """Yield the part about systems beside their controls; none without any."""
+    tables, titles = [], dict(table.systems)
+    for one in scored:
+        heading, decimals = _SHOWN[one.metric]
+        rows = [
+            [titles[system], titles[control], _gain(tested, decimals, undecided(len(one.words)))]
+            for system, of_system in controls.items()
+            for control in of_system
+            if {system, control} <= one.of_systems.keys()
+            for tested in [one.of(control, system, joint=[ALL]).joint[0].comparison]
+        ]
+        if rows:
+            headings = ["System", "Control", f"Difference in {heading}"]
+            tables.append(TextTable(caption=one.name, headings=headings, rows=rows))
+    if tables:
+        yield Analysis(heading="Systems beside their controls", text=_TEXT_ON_CONTROLS, tables=tables)
+
+
+def contrast_analyses(table: Table, controls: Controls, decided: Iterable[DecidedPairs]) -> Iterator[Analysis]:
     """Yield the part about contrastive pairs; none without systems to compare."""
-    if tables := distance_tables(decided, _pairs(table)):
+    if tables := distance_tables(decided, _pairs(table, controls)):
         yield Analysis(heading="Gains on contrastive pairs by distance", text=_TEXT_ON_PAIRS, tables=tables)
 
 
-def _pairs(table: Table) -> list[Pair]:
-    """Each system with its baseline."""
-    return [
-        Pair(baseline=baseline, system=system, title=title)
-        for system, title in table.systems
-        if (baseline := table.baselines.get(system, system)) != system
-    ]
+def _pairs(table: Table, controls: Controls) -> list[Pair]:
+    """Each system with its baseline, and then with its controls."""
+    titles, found = dict(table.systems), []
+    for system, title in table.systems:
+        if (baseline := table.baselines.get(system, system)) != system:
+            found.append(Pair(baseline=baseline, system=system, title=title))
+        for control in controls.get(system, ()):
+            found.append(Pair(baseline=control, system=system, title=f"{title}, beside {titles[control]}"))
+    return found
 
 
 def length_tables(scored: Iterable[Gains], pairs: Sequence[Pair]) -> list[TextTable]:

@@ -14,7 +14,7 @@ import numpy as np
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.decoding.contrasts import count_preferred, decisions
 from phrasemt.files.attention import AttentionMap
-from phrasemt.report.sections.analyses import attention_analyses, contrast_analyses, gain_analyses
+from phrasemt.report.sections.analyses import attention_analyses, contrast_analyses, control_analyses, gain_analyses
 from phrasemt.report.sections.sentences import groups_of_heads
 from phrasemt.scoring.gains import PairedTest, decided_pairs, read_gains
 from phrasemt.scoring.significance import detectable, seeds_needed
@@ -39,6 +39,7 @@ def _write(system: str, attentions: list[dict[str, Any]], **diagnostics: float) 
 
 TABLE = made_table.table(TITLES, {"pr": "base", "ng": "pr"})
 TEST = PairedTest(samples=20, seed=1)
+CONTROLS = {"pr": ["ng"]}
 
 
 def _parts(tmp_path: Path, monkeypatch: Any) -> dict[str, Any]:
@@ -56,9 +57,10 @@ def _parts(tmp_path: Path, monkeypatch: Any) -> dict[str, Any]:
             scores=[], analyses=map(AttentionAnalysis.read, paths), source=[tokens.relative_to(tmp_path)], test=TEST
         )
     )
-    (gains,) = gain_analyses(TABLE, scored)
+    (gains,) = gain_analyses(TABLE, CONTROLS, scored)
+    (beside,) = control_analyses(TABLE, CONTROLS, scored)
     parts = attention_analyses(list(map(AttentionAnalysis.read, paths)), TITLES)
-    return {part.heading: part for part in (gains, *parts)}
+    return {part.heading: part for part in (gains, beside, *parts)}
 
 
 def test_gains_on_contrastive_pairs_by_distance() -> None:
@@ -76,7 +78,7 @@ def test_gains_on_contrastive_pairs_by_distance() -> None:
                 decisions=decisions(*columns),
             )
         )
-    (part,) = contrast_analyses(TABLE, decided_pairs(files, TEST))
+    (part,) = contrast_analyses(TABLE, {}, decided_pairs(files, TEST))
     (table,) = part.tables
     assert table.headings == ["System", "1-2 (2)", "9-12 (4)", ">10 (2)", "all (6)", "Slope"]
     ((title, *cells),) = table.rows
@@ -100,7 +102,7 @@ def test_a_gain_without_significance_has_its_power_beside_it() -> None:
         )
         for (system, seed), right in zip(itertools.product(("base", "pr"), (1, 2)), (9, 15, 12, 24), strict=True)
     ]
-    (part,) = contrast_analyses(TABLE, decided_pairs(files, TEST))
+    (part,) = contrast_analyses(TABLE, {}, decided_pairs(files, TEST))
     ((_, cell, *_),) = part.tables[0].rows
     deviation = math.sqrt((14.142**2 + 28.284**2) / 2)
     shown, needed = detectable(deviation, 2), seeds_needed(20, deviation, deviation)
@@ -116,6 +118,7 @@ def test_gains_in_nats_by_length(tmp_path: Path, monkeypatch: Any) -> None:
     rows = {row[0]: [cell.split(" [")[0] for cell in row[1:]] for row in table.rows}
     assert rows["+PR"] == ["+0.000", "-0.500", "-0.333", "+0.250"]
     assert rows["phrasal <1-2>"][-1] == "+0.000"  # compared with +PR
+    assert rows["+PR, beside phrasal <1-2>"][-1] == "+0.000"
 
 
 def test_numbers_of_the_files(tmp_path: Path, monkeypatch: Any) -> None:
@@ -134,6 +137,13 @@ def test_numbers_of_the_files(tmp_path: Path, monkeypatch: Any) -> None:
     assert masses.tables[0].rows[0] == ["decoder, source, layer 1", "40.0", "60.0"]
     (table,) = parts["How decided attention is"].tables
     assert table.rows[0] == ["Transformer", "3.0 of 7.5"]
+
+
+def test_systems_stand_beside_their_controls(tmp_path: Path, monkeypatch: Any) -> None:
+    (table,) = _parts(tmp_path, monkeypatch)["Systems beside their controls"].tables
+    assert table.headings == ["System", "Control", "Difference in nats per token"]
+    assert table.rows == [["+PR", "phrasal <1-2>", "+0.000 [+0.000, +0.000], not decided (2 sentences)"]]
+    assert not list(control_analyses(TABLE, {}, []))
 
 
 def test_no_files_no_parts() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -49,12 +49,13 @@ SYSTEMS = {"base": "transformer", "pr": "phrase_representation"}
 TEXT = [{"corpus": "multi30k", "part": "train"}]
 
 
-def study_of(places: Mapping[str, list[str]]) -> Study:
+def study_of(places: Mapping[str, list[str]], controls: Sequence[str] = ()) -> Study:
     dataset = {"source_language": "en", "target_language": "de"}
     splits = {"train": TEXT, "dev": TEXT, "test": {"news": TEXT}}
     systems = {
         name: {"model": {"family": family}, "stands_for": places.get(name, [])} for name, family in SYSTEMS.items()
     }
+    systems["pr"]["controls"] = controls
     return Study.model_validate(
         {"study": "claims", "datasets": {"wmt": {**dataset, "splits": splits}}, "systems": systems}
     )
@@ -322,6 +323,15 @@ def test_every_analysis_exists_and_every_place_of_attention() -> None:
         for claim in paper.claims.values():
             for one in claim.measured:
                 assert {*one.places, *one.than_places} <= set(PLACES)
+
+
+def test_a_control_stands_below_the_system_of_a_claim() -> None:
+    study = study_of({"base": ["xu2020/table-2/base"], "pr": ["xu2020/table-2/max-attn-ta"]}, controls=["no-phrases"])
+    of_systems = {**SCORED.of_systems, "pr-no-phrases": SCORED.of_systems["pr"]}
+    found = claim_rows(studied_claims(study), artefacts(gains=[replace(SCORED, of_systems=of_systems)]))
+    rows = [row for row in found if row.claim.name == "long-sentences-gain-more"]
+    assert [row.measured.split(": ")[1].split(" minus")[0] for row in rows] == ["pr", "its control pr-no-phrases"]
+    assert {row.direction.split(" (")[0] for row in rows} == {"agrees"}
 
 
 def test_a_row_says_what_the_study_lacks() -> None:
