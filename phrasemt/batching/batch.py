@@ -2,11 +2,15 @@
 
 Letters: B sentences, S source positions, T target positions, P phrases, M tokens of the longest phrase. A mask is True
 at real positions and False at padding.
+
+In a padded batch each row is one pair. In a packed batch a row has a fixed number of positions and holds several pairs,
+one after the other on either side, and B is the number of rows; `Pairs` say which position belongs to which pair.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
@@ -47,17 +51,31 @@ class Tensors:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Pairs(Tensors):
+    """The pairs of each row of a packed batch, on one side or of the phrases.
+
+    number_BS: the number of the position's pair in its row, from 0 (int64); -1 at padding.
+    place_BS: the position within its pair, from 0 (int64); 0 at padding.
+    """
+
+    number_BS: Tensor
+    place_BS: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
 class Phrases(Tensors):
     """Source phrases of a batch.
 
     token_index_BPM: source position of each token of each phrase (int64), 0 at padding.
     token_mask_BPM: True at real tokens.
     phrase_mask_BP: True at real phrases, which have at least one token.
+    pairs: of the phrases of a packed batch; None for a padded one.
     """
 
     token_index_BPM: Tensor
     token_mask_BPM: Tensor
     phrase_mask_BP: Tensor
+    pairs: Pairs | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +84,13 @@ class Source(Tensors):
 
     ids_BS: subword ids (int64).
     mask_BS: True at real positions; each row has at least one, because `</s>` is real.
-    phrases: None for models without source phrases.
+    phrases: None for models without source phrases. pairs: None for a padded batch.
     """
 
     ids_BS: Tensor
     mask_BS: Tensor
     phrases: Phrases | None = None
+    pairs: Pairs | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +117,7 @@ class Target(Tensors):
     mask_BT: True at real positions; inputs and outputs have the same number of them.
     real_N: the real positions among the B*T positions, increasing (int64). A GPU would make the host wait for their
     number, which is known when the batch is made.
-    chunks: None for models without target chunks.
+    chunks: None for models without target chunks. pairs: None for a padded batch.
     """
 
     inputs_BT: Tensor
@@ -106,11 +125,12 @@ class Target(Tensors):
     mask_BT: Tensor
     real_N: Tensor
     chunks: Chunks | None = None
+    pairs: Pairs | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Batch(Tensors):
-    """Sentence pairs of a micro-batch. rows: position of each pair in the example store."""
+    """Sentence pairs of a micro-batch. rows: position of each pair in the example store, in the order of the batch."""
 
     rows: tuple[int, ...]
     source: Source
@@ -123,24 +143,62 @@ class Batch(Tensors):
         return masks | ({} if self.source.phrases is None else {"phrases": self.source.phrases.phrase_mask_BP})
 
 
-def pad(sequences: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Stack sequences into one array [sequences, longest]; PAD fills the end of shorter sequences."""
-    padded = np.full((len(sequences), max(len(sequence) for sequence in sequences)), PAD, dtype=np.int64)
+@dataclass(frozen=True)
+class Packing:
+    """How consecutive sentences share the rows of a packed batch: sentences of each row, and positions of a row."""
+
+    counts: Sequence[int]
+    positions: int
+
+    def rows(self, sequences: Iterable[NDArray[np.int64]]) -> list[list[NDArray[np.int64]]]:
+        """Return the sequences of the sentences of each row."""
+        following = iter(sequences)
+        return [list(itertools.islice(following, count)) for count in self.counts]
+
+    def pairs(self, lengths: Sequence[int], positions: int) -> Pairs:
+        """Return the pairs of rows with this number of positions, given the length of each sentence there."""
+        rows = self.rows(np.arange(length) for length in lengths)
+        numbers = [np.repeat(np.arange(len(row)), [len(one) for one in row]) for row in rows]
+        number_BS = pad(numbers, positions, fill=-1)
+        place_BS = pad([np.concatenate(row) for row in rows], positions)
+        return Pairs(number_BS=torch.from_numpy(number_BS), place_BS=torch.from_numpy(place_BS))
+
+
+def pad(sequences: Sequence[NDArray[np.int64]], positions: int | None = None, *, fill: int = PAD) -> NDArray[np.int64]:
+    """Stack sequences into one array [sequences, positions or longest]; `fill` stands behind shorter sequences."""
+    padded = np.full((len(sequences), positions or max(map(len, sequences))), fill, dtype=np.int64)
     for row, sequence in enumerate(sequences):
         padded[row, : len(sequence)] = sequence
     return padded
 
 
-def collate_phrases(ends_of_sentences: Sequence[NDArray[np.int64]]) -> Phrases:
+def _in_rows(sequences: Sequence[NDArray[np.int64]], packing: Packing | None) -> NDArray[np.int64]:
+    if packing is None:
+        return pad(sequences)
+    return pad([np.concatenate(row) for row in packing.rows(sequences)], packing.positions)
+
+
+def collate_phrases(ends_of_sentences: Sequence[NDArray[np.int64]], packing: Packing | None = None) -> Phrases:
     """Make the index tensors of a batch's phrases.
 
     ends_of_sentences: for each sentence the increasing ends of its phrases, exclusive. A phrase begins where the
-    phrase before it ends.
+    phrase before it ends. Packed rows have fixed numbers of phrases, half as many as positions unless there are more,
+    and of their tokens, a multiple of 8, so that batches differ in the number of rows alone.
     """
+    phrases = pairs = None
+    if packing is not None:
+        counts_of_sentences = [len(ends) for ends in ends_of_sentences]
+        ends_of_sentences = [_joined(row) for row in packing.rows(ends_of_sentences)]
+        phrases = packing.positions // 2
+        if max(map(len, ends_of_sentences)) > phrases:
+            phrases = packing.positions
+        pairs = packing.pairs(counts_of_sentences, phrases)
     counts = np.array([len(ends) for ends in ends_of_sentences])
     starts_of_sentences = [np.concatenate(([0], ends[:-1])) for ends in ends_of_sentences]
-    starts_BP, ends_BP = pad(starts_of_sentences), pad(ends_of_sentences)
+    starts_BP, ends_BP = pad(starts_of_sentences, phrases), pad(ends_of_sentences, phrases)
     longest = int((ends_BP - starts_BP).max())
+    if packing is not None:
+        longest = -(-longest // 8) * 8
     token_index_BPM = starts_BP[:, :, None] + np.arange(longest)
     token_mask_BPM = token_index_BPM < ends_BP[:, :, None]
     token_mask_BPM &= (np.arange(ends_BP.shape[1]) < counts[:, None])[:, :, None]
@@ -148,7 +206,14 @@ def collate_phrases(ends_of_sentences: Sequence[NDArray[np.int64]]) -> Phrases:
         token_index_BPM=torch.from_numpy(np.where(token_mask_BPM, token_index_BPM, 0)),
         token_mask_BPM=torch.from_numpy(token_mask_BPM),
         phrase_mask_BP=torch.from_numpy(token_mask_BPM.any(-1)),
+        pairs=pairs,
     )
+
+
+def _joined(ends_of_sentences: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Ends in a row of several sentences. The last end of a sentence is its length."""
+    lengths = [ends[-1] for ends in ends_of_sentences]
+    return np.concatenate([ends + sum(lengths[:number]) for number, ends in enumerate(ends_of_sentences)])
 
 
 def collate_chunks(
@@ -172,29 +237,42 @@ def collate_chunks(
 
 
 def collate_source(
-    sentences: Sequence[NDArray[np.int32]], phrases: Phrases | None = None, *, with_bos: bool = False
+    sentences: Sequence[NDArray[np.int32]],
+    phrases: Phrases | None = None,
+    *,
+    with_bos: bool = False,
+    packing: Packing | None = None,
 ) -> Source:
     """Make the source tensors of a batch from subword ids without special symbols.
 
     Adds `</s>` at the end of each sentence and, with `with_bos`, `<s>` at its beginning.
     """
     first = [BOS] if with_bos else []
-    ids_BS = pad([np.concatenate((first, sentence, [EOS])).astype(np.int64) for sentence in sentences])
-    lengths_B = np.array([len(first) + len(sentence) + 1 for sentence in sentences])
-    mask_BS = np.arange(ids_BS.shape[1]) < lengths_B[:, None]
-    return Source(ids_BS=torch.from_numpy(ids_BS), mask_BS=torch.from_numpy(mask_BS), phrases=phrases)
+    ids_BS = _in_rows([np.concatenate((first, sentence, [EOS])).astype(np.int64) for sentence in sentences], packing)
+    mask_BS, pairs = _real([len(first) + len(sentence) + 1 for sentence in sentences], packing)
+    return Source(ids_BS=torch.from_numpy(ids_BS), mask_BS=mask_BS, phrases=phrases, pairs=pairs)
 
 
-def collate_target(sentences: Sequence[NDArray[np.int32]], chunks: Chunks | None = None) -> Target:
+def collate_target(
+    sentences: Sequence[NDArray[np.int32]], chunks: Chunks | None = None, *, packing: Packing | None = None
+) -> Target:
     """Make the target tensors of a batch from subword ids without special symbols. Adds `<s>` and `</s>`."""
-    inputs_BT = pad([np.insert(sentence, 0, BOS).astype(np.int64) for sentence in sentences])
-    outputs_BT = pad([np.append(sentence, EOS).astype(np.int64) for sentence in sentences])
-    lengths_B = np.array([len(sentence) + 1 for sentence in sentences])
-    mask_BT = np.arange(inputs_BT.shape[1]) < lengths_B[:, None]
+    inputs_BT = _in_rows([np.insert(sentence, 0, BOS).astype(np.int64) for sentence in sentences], packing)
+    outputs_BT = _in_rows([np.append(sentence, EOS).astype(np.int64) for sentence in sentences], packing)
+    mask_BT, pairs = _real([len(sentence) + 1 for sentence in sentences], packing)
     return Target(
         inputs_BT=torch.from_numpy(inputs_BT),
         outputs_BT=torch.from_numpy(outputs_BT),
-        mask_BT=torch.from_numpy(mask_BT),
-        real_N=torch.from_numpy(np.flatnonzero(mask_BT)),
+        mask_BT=mask_BT,
+        real_N=torch.from_numpy(np.flatnonzero(mask_BT.numpy())),
         chunks=chunks,
+        pairs=pairs,
     )
+
+
+def _real(lengths: Sequence[int], packing: Packing | None) -> tuple[Tensor, Pairs | None]:
+    """Return the mask of real positions, and the pairs of packed rows."""
+    if packing is None:
+        return torch.from_numpy(np.arange(max(lengths)) < np.array(lengths)[:, None]), None
+    pairs = packing.pairs(lengths, packing.positions)
+    return pairs.number_BS >= 0, pairs

@@ -9,7 +9,7 @@ import functools
 import logging
 import signal
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from phrasemt.artefacts.columns import ChunkColumns, Examples, PhraseColumns
 from phrasemt.artefacts.vocabulary import Vocabularies
 from phrasemt.batching.batch import (
     Batch,
+    Packing,
     Source,
     Target,
     Tensors,
@@ -30,7 +31,7 @@ from phrasemt.batching.batch import (
     collate_source,
     collate_target,
 )
-from phrasemt.batching.sampler import micro_batches, micro_batches_of_rank
+from phrasemt.batching.sampler import UpdatePlan, micro_batches, micro_batches_of_rank, packed_rows_of_rank
 from phrasemt.errors import DamagedFileError, PhrasemtError, check_equal
 from phrasemt.files.columns import ColumnFile, damaged
 from phrasemt.machine.launch import PASSED_ON
@@ -52,23 +53,26 @@ class SourceCollator:
     def __init__(self, reads: ModelInputs, phrases: Sequence[Path] = ()) -> None:
         self._segmentation = reads.phrases
         self._with_bos = reads.begins_with_bos
+        self.special = 1 + self._with_bos  # symbols of a source beside its subwords
         self.phrases: ColumnFile | None = None
         if self._segmentation and PHRASE_MODES[self._segmentation.mode].stored:
             self.phrases = _open_phrases(phrases, self._segmentation)
         # There are few different lengths, so the ends of n-gram phrases are computed once for each.
         self._ngram_ends = functools.cache(ngram_ends)
 
-    def __call__(self, sentences: Sequence[NDArray[np.int32]], positions: Sequence[int]) -> Source:
+    def __call__(
+        self, sentences: Sequence[NDArray[np.int32]], positions: Sequence[int], packing: Packing | None = None
+    ) -> Source:
         """Make the source side of a batch.
 
         sentences: subword ids without special symbols. positions: position of each sentence in the phrase columns.
-        Raises DamagedFileError for phrases that do not fit their sentence.
+        packing: of a packed batch. Raises DamagedFileError for phrases that do not fit their sentence.
         """
         phrases = None
         if self._segmentation is not None:
-            lengths = [len(sentence) + 1 + self._with_bos for sentence in sentences]
-            phrases = collate_phrases(self._ends(lengths, positions, self._segmentation))
-        return collate_source(sentences, phrases, with_bos=self._with_bos)
+            lengths = [len(sentence) + self.special for sentence in sentences]
+            phrases = collate_phrases(self._ends(lengths, positions, self._segmentation), packing)
+        return collate_source(sentences, phrases, with_bos=self._with_bos, packing=packing)
 
     def _ends(
         self, lengths: Sequence[int], positions: Sequence[int], segmentation: PhraseSegmentation
@@ -112,14 +116,17 @@ class TargetCollator:
     def __init__(self, reads: ModelInputs, chunks: Sequence[Path] | None = None) -> None:
         self.chunks = _open_chunks(chunks) if reads.chunks and chunks is not None else None
 
-    def __call__(self, sentences: Sequence[NDArray[np.int32]], positions: Sequence[int]) -> Target:
+    def __call__(
+        self, sentences: Sequence[NDArray[np.int32]], positions: Sequence[int], packing: Packing | None = None
+    ) -> Target:
         """Make the target side of a batch.
 
         sentences: subword ids without special symbols. positions: position of each sentence in the chunk columns.
-        Raises DamagedFileError for chunks that do not fit their sentence.
+        packing: of a packed batch, which has no chunks. Raises DamagedFileError for chunks that do not fit their
+        sentence.
         """
         if self.chunks is None:
-            return collate_target(sentences)
+            return collate_target(sentences, packing=packing)
         starts_and_labels = [
             self._starts_and_labels(self.chunks, len(sentence), position)
             for sentence, position in zip(sentences, positions, strict=True)
@@ -201,6 +208,12 @@ class BatchReader:
         store.check_vocabularies(*words)
         return cls(store, reads, phrases, chunks)
 
+    def sides(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the positions of source and target of some pairs, with their special symbols: [pairs, 2]."""
+        source_N = self.examples.source_lengths[positions] + self._collate_source.special
+        sides_N2 = np.stack((source_N, self.examples.target_lengths[positions] + 1), axis=1, dtype=np.int64)
+        return np.minimum(sides_N2, LONGEST_SENTENCE + 2)
+
     def batches(self, capacity: int, device: torch.device) -> Batches:
         """Return all pairs in batches of similar length, with at most `capacity` positions on either side."""
         store = self.examples
@@ -208,18 +221,20 @@ class BatchReader:
         parts = micro_batches(np.arange(len(store)), *lengths, capacity=capacity, device=device.type)
         return Batches(self, parts, device)
 
-    def __call__(self, positions: Sequence[int] | NDArray[np.int64]) -> Batch:
+    def __call__(self, positions: Sequence[int] | NDArray[np.int64], packing: Packing | None = None) -> Batch:
         positions = [int(position) for position in positions]
         targets = [self.examples.target(position)[:LONGEST_SENTENCE] for position in positions]
         return Batch(
-            rows=tuple(positions), source=self.source(positions), target=self._collate_target(targets, positions)
+            rows=tuple(positions),
+            source=self.source(positions, packing),
+            target=self._collate_target(targets, positions, packing),
         )
 
-    def source(self, positions: Sequence[int] | NDArray[np.int64]) -> Source:
+    def source(self, positions: Sequence[int] | NDArray[np.int64], packing: Packing | None = None) -> Source:
         """Return the source side alone, for translation."""
         positions = [int(position) for position in positions]
         sentences = [self.examples.source(position)[:LONGEST_SENTENCE] for position in positions]
-        return self._collate_source(sentences, positions)
+        return self._collate_source(sentences, positions, packing)
 
 
 class Batches(Sequence[Batch]):
@@ -263,30 +278,53 @@ class RankBatches(Tensors):
 
 @dataclass(frozen=True)
 class RankReader(Dataset[tuple[PlannedUpdate, RankBatches | PhrasemtError]]):
-    """Makes the micro-batches of process `rank` of `ranks`, for a device of this type."""
+    """Makes the micro-batches of process `rank` of `ranks`, for a device of this type.
+
+    rows_of: the numbers of positions, increasing, that rows of packed batches may have; empty for padded batches.
+    """
 
     reader: BatchReader
     device: str
     rank: int = 0
     ranks: int = 1
+    rows_of: tuple[int, ...] = ()
 
     def read(self, rows: Rows, capacity: int) -> RankBatches:
         """Return this rank's part of an update, in micro-batches of at most `capacity` positions.
 
         Raises DamagedFileError for phrases or chunks that do not fit their sentence.
         """
-        examples = self.reader.examples
-        parts = micro_batches_of_rank(
-            rows,
-            examples.source_lengths,
-            examples.target_lengths,
-            capacity=capacity,
-            device=self.device,
-            rank=self.rank,
-            ranks=self.ranks,
-        )
-        batches = tuple(self.reader(part) for part in parts or [rows[:1]])
+        parts = self._parts(rows, capacity)
+        batches = tuple(self.reader(*part) for part in parts or [(rows[:1], None)])
         return RankBatches(batches=batches, weight=1.0 if parts else 0.0, capacity=capacity)
+
+    def positions(self, rows: Rows) -> int:
+        """Return the positions of this rank's part of an update, padding included, if memory is no limit."""
+        return sum(
+            len(packing.counts) * packing.positions if packing else len(part) * int(self.reader.sides(part).max())
+            for part, packing in self._parts(rows, 2**40)
+        )
+
+    def trial(self, plan: UpdatePlan, capacity: int) -> Batch:
+        """Return a micro-batch that needs as much memory as any of this capacity: the longest pairs, or full rows."""
+        if not self.rows_of:
+            rows, longest = plan.longest(capacity)
+            return self.reader(rows[: max(1, capacity // longest)])
+        enough, updates = np.empty(0, np.int64), plan.updates()
+        while plan.positions(enough) < 1.5 * capacity:
+            enough = np.concatenate([enough, next(updates)[-1]])
+        return self.reader(*replace(self, rank=0, ranks=1)._parts(enough, capacity)[0])
+
+    def _parts(self, rows: Rows, capacity: int) -> list[tuple[Rows, Packing | None]]:
+        """Return the pairs of each micro-batch, and how they share rows."""
+        lengths = self.reader.examples.source_lengths, self.reader.examples.target_lengths
+        if not self.rows_of:
+            of_rank = micro_batches_of_rank(
+                rows, *lengths, capacity=capacity, device=self.device, rank=self.rank, ranks=self.ranks
+            )
+            return [(part, None) for part in of_rank]
+        sides_N2 = self.reader.sides(rows)
+        return packed_rows_of_rank(rows, sides_N2, self.rows_of, capacity=capacity, rank=self.rank, ranks=self.ranks)
 
     def ahead(
         self, updates: Iterable[PlannedUpdate], capacity: Callable[[], int]

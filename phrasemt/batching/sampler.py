@@ -4,6 +4,10 @@ The plan says which pairs each update trains on. It depends on the lengths of th
 on nothing else. The division into micro-batches and among processes depends on the machine. It changes no sum over an
 update, with two exceptions: the elements that dropout removes, and phrases whose length follows from the padded length
 of the batch (`ntok_scope: batch`).
+
+A padded micro-batch holds pairs of similar length. On a GPU a Transformer reads packed ones: rows of a fixed number of
+positions, each with several pairs, so that an update is one micro-batch, or two with the pairs that are longer than a
+row, and micro-batches differ in the number of rows alone.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasemt.batching.batch import Packing
 from phrasemt.errors import DataError
 
 # Target tokens of a block: pairs of similar length that an update takes together, as one device of the papers does. A
@@ -28,10 +33,10 @@ BLOCK_TOKENS = 4_096
 # file nearly in its order.
 POOL_ROWS = 2**20
 _SEGMENT_ROWS = 64
-# A micro-batch ends before a longer sentence that would raise its padding above both limits: positions, and part of its
-# positions. One more micro-batch costs about as much as these positions: on a GPU the launches of its kernels, which
-# take as long for few positions as for many (docs/performance.md).
-PADDING = {"cpu": 256, "cuda": 8_192}
+# On a CPU a padded micro-batch ends before a longer sentence that would raise its padding above both limits: positions,
+# which cost about as much as one more micro-batch, and part of its positions. On a GPU padding costs less than the
+# launches of one more micro-batch.
+_MAX_PADDING = 256
 _MAX_PADDING_SHARE = 0.05
 
 
@@ -158,11 +163,6 @@ class UpdatePlan:
             epoch += 1
 
 
-def most_padded(positions: int, device: str) -> int:
-    """Return the most positions, padding included, of a micro-batch with this many positions without padding."""
-    return positions + max(PADDING[device], math.ceil(positions * _MAX_PADDING_SHARE / (1 - _MAX_PADDING_SHARE)))
-
-
 def micro_batches(
     rows: Sequence[int] | NDArray[np.int64],
     source_lengths: Lengths,
@@ -176,7 +176,7 @@ def micro_batches(
     capacity: largest number of positions of a micro-batch on either side, padding included. A sentence longer than
     that has a micro-batch of its own. device: type of the device, which decides how much padding pays.
     """
-    return _divide(*_sort_by_length(rows, source_lengths, target_lengths), capacity, PADDING[device])
+    return _divide(*_sort_by_length(rows, source_lengths, target_lengths), capacity, device)
 
 
 def micro_batches_of_rank(
@@ -198,7 +198,56 @@ def micro_batches_of_rank(
     rows, positions = _sort_by_length(rows, source_lengths, target_lengths)
     # Divide all positions equally among the processes; a row belongs to the process in whose part its middle lies.
     mine = (2 * np.cumsum(positions) - positions) * ranks // (2 * positions.sum()) == rank
-    return _divide(rows[mine], positions[mine], capacity, PADDING[device])
+    return _divide(rows[mine], positions[mine], capacity, device)
+
+
+def packed_rows_of_rank(
+    rows: NDArray[np.int64],
+    sides_N2: NDArray[np.int64],
+    rows_of: Sequence[int],
+    *,
+    capacity: int,
+    rank: int,
+    ranks: int,
+) -> list[tuple[NDArray[np.int64], Packing | None]]:
+    """Return the packed micro-batches of an update that process `rank` of `ranks` computes, the pairs in row order.
+
+    sides_N2: positions of source and target of each pair. rows_of: the numbers of positions of a row, increasing; a
+    pair stands in rows of the first number that is enough, and the last one must be enough for all.
+    capacity: largest number of positions of a micro-batch in rows of the first length. Attention needs memory for each
+    pair of positions of a row, so longer rows have fewer. A micro-batch has at least one row.
+    """
+    mine = np.argsort(-sides_N2.max(1), kind="stable")[rank::ranks]  # every process has all lengths
+    bucket = np.searchsorted(rows_of, sides_N2[mine].max(1))
+    parts: list[tuple[NDArray[np.int64], Packing | None]] = []
+    for index, positions in enumerate(rows_of):
+        pairs = mine[bucket == index]
+        packed = best_fit(sides_N2[pairs], positions)
+        at_once = max(1, capacity * rows_of[0] // positions**2)
+        for first in range(0, len(packed), at_once):
+            some = packed[first : first + at_once]
+            order = np.array([*itertools.chain.from_iterable(some)], np.int64)
+            parts.append((rows[pairs[order]], Packing([len(row) for row in some], positions)))
+    return parts
+
+
+def best_fit(sides_N2: NDArray[np.int64], positions: int) -> list[list[int]]:
+    """Return rows of pairs, each of at most this number of positions on either side; a pair must fit a row.
+
+    sides_N2: positions of both sides of each pair, the longest first. Each goes into the fullest row that has room.
+    """
+    packed: list[list[int]] = []
+    free_N2 = np.full_like(sides_N2, positions)
+    for pair, sides_2 in enumerate(sides_N2):
+        left_R2 = free_N2[: len(packed)] - sides_2
+        row = len(packed)
+        if len(fits := np.flatnonzero(left_R2.min(1) >= 0)):
+            row = int(fits[left_R2[fits].sum(1).argmin()])
+        else:
+            packed.append([])
+        packed[row].append(pair)
+        free_N2[row] -= sides_2
+    return packed
 
 
 def _sort_by_length(
@@ -212,9 +261,10 @@ def _sort_by_length(
 
 
 def _divide(
-    rows: NDArray[np.int64], positions_of_rows: NDArray[np.int64], capacity: int, padding: int
+    rows: NDArray[np.int64], positions_of_rows: NDArray[np.int64], capacity: int, device: str
 ) -> list[NDArray[np.int64]]:
     """Divide sorted rows into micro-batches of neighbours, as `micro_batches` describes."""
+    padding = _MAX_PADDING if device == "cpu" else math.inf
     cuts, longest, first, real = [], 0, 0, 0
     for index, length in enumerate(positions_of_rows.tolist()):
         longest = max(longest, length)

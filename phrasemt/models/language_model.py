@@ -24,7 +24,7 @@ Deviations and choices (docs/decisions.md)
 
 from __future__ import annotations
 
-from phrasemt.batching.batch import Source
+from phrasemt.batching.batch import Pairs, Source
 from phrasemt.models.transformer import Attend, Attentions, EncoderLayer, Memory, TransformerDecoder
 from phrasemt.nn.embeddings import TransformerEmbeddings
 from phrasemt.nn.layers import Stack, initialise, last_norm
@@ -54,7 +54,7 @@ class LanguageModelTransformer(TransformerDecoder[Memory]):
     def encode(self, source: Source) -> Memory:
         return Memory(mask_BS=source.mask_BS)
 
-    def attend_to_memory(self, memory: Memory) -> list[tuple[Attend, ...]]:
+    def attend_to_memory(self, memory: Memory, pairs: Pairs | None) -> list[tuple[Attend, ...]]:
         return [() for _ in self.decoder]  # Eqs. (1-2) alone
 
     def attentions(self) -> list[Attention]:

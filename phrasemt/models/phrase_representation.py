@@ -63,7 +63,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from phrasemt.batching.batch import Phrases, Source
+from phrasemt.batching.batch import Pairs, Phrases, Source
 from phrasemt.models.transformer import Attend, Attentions, EncodedSources, TransformerDecoder
 from phrasemt.nn.attention import KeyValueAttention, Projected
 from phrasemt.nn.diagnostics import DeadNetworks, Measurement, Network, UseOfAttentions
@@ -77,14 +77,24 @@ from phrasemt.study.architectures import PhraseRepresentationModel
 
 @dataclass(frozen=True, kw_only=True)
 class EncodedPhrases(EncodedSources):
-    """Tokens and phrases, as keys and values of each decoder layer. phrase_mask_BP: True at real phrases."""
+    """Tokens and phrases, as keys and values of each decoder layer.
+
+    phrase_mask_BP: True at real phrases. phrase_pairs: of packed rows.
+    """
 
     phrases_2BhPE: tuple[Projected, ...]
     phrase_mask_BP: Tensor
+    phrase_pairs: Pairs | None = None
 
     @cached_property
-    def phrase_mask(self) -> Mask:
+    def _phrase_mask_of_search(self) -> Mask:
         return key_mask(self.phrase_mask_BP)
+
+    def phrase_mask(self, queries: Pairs | None) -> Mask:
+        """As `mask`, of queries to the phrases."""
+        if self.phrase_pairs is None:
+            return self._phrase_mask_of_search
+        return key_mask(self.phrase_mask_BP, self.phrase_pairs, queries)
 
 
 def tokens_of_phrases(x_BSX: Tensor, phrases: Phrases) -> Tensor:
@@ -307,8 +317,9 @@ class PhraseRepresentationTransformer(TransformerDecoder[EncodedPhrases]):
     def encode(self, source: Source) -> EncodedPhrases:
         phrases = source.phrases if self.reads_phrases else _no_phrases(source)
         assert phrases is not None
-        x_BSD = self.words.embed_source(source.ids_BS)
-        mask, phrase_mask = key_mask(source.mask_BS), key_mask(phrases.phrase_mask_BP)
+        x_BSD = self.words.embed_source(source.ids_BS, source.pairs)
+        mask = key_mask(source.mask_BS, source.pairs, source.pairs)
+        phrase_mask = key_mask(phrases.phrase_mask_BP, phrases.pairs, source.pairs)
         token_levels, phrase_levels = [], []
         for layer in self.encoder:
             x_BSD, tokens_BSD, phrases_BPD = layer(x_BSD, mask, phrases, phrase_mask)
@@ -323,8 +334,10 @@ class PhraseRepresentationTransformer(TransformerDecoder[EncodedPhrases]):
         return EncodedPhrases(
             source_nBhSE=tuple(layer.source_attention.project_memory(tokens) for layer, _, tokens in layers),
             mask_BS=source.mask_BS,
+            pairs=source.pairs,
             phrases_2BhPE=tuple(layer.combination.attention.project_memory(found) for layer, found, _ in layers),
             phrase_mask_BP=phrases.phrase_mask_BP,
+            phrase_pairs=phrases.pairs,
         )
 
     def _for_decoder(self, levels: Sequence[Tensor], mixture: TransparentAttention | None) -> Tensor:
@@ -332,12 +345,15 @@ class PhraseRepresentationTransformer(TransformerDecoder[EncodedPhrases]):
         mixed_JBPD: Tensor = levels[-1][None] if mixture is None else mixture(levels)
         return mixed_JBPD.expand(len(self.decoder), -1, -1, -1)
 
-    def attend_to_memory(self, memory: EncodedPhrases) -> list[tuple[Callable[[Tensor], Any], ...]]:
+    def attend_to_memory(
+        self, memory: EncodedPhrases, pairs: Pairs | None
+    ) -> list[tuple[Callable[[Tensor], Any], ...]]:
         layers = zip(self.decoder, memory.phrases_2BhPE, memory.source_nBhSE, strict=True)
+        mask, phrase_mask = memory.mask(pairs), memory.phrase_mask(pairs)
         return [
             (
-                partial(layer.combination, phrases=phrases, phrase_mask=memory.phrase_mask),
-                partial(layer.source_attention, keys_values=source, mask=memory.mask),
+                partial(layer.combination, phrases=phrases, phrase_mask=phrase_mask),
+                partial(layer.source_attention, keys_values=source, mask=mask),
             )
             for layer, phrases, source in layers
         ]

@@ -38,7 +38,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
-from phrasemt.batching.batch import Source, Target
+from phrasemt.batching.batch import Pairs, Source, Target
 from phrasemt.models.interface import TranslationModel
 from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention
 from phrasemt.nn.beams import BeamCache, SearchTensors
@@ -56,13 +56,18 @@ AnyMemory = TypeVar("AnyMemory", bound="Memory")
 
 @dataclass(frozen=True, kw_only=True)
 class Memory(SearchTensors):
-    """Sources. mask_BS: True at real positions."""
+    """Sources. mask_BS: True at real positions. pairs: of packed rows, which no search has."""
 
     mask_BS: Tensor
+    pairs: Pairs | None = None
 
     @cached_property
-    def mask(self) -> Mask:
+    def _mask_of_search(self) -> Mask:
         return key_mask(self.mask_BS)
+
+    def mask(self, queries: Pairs | None) -> Mask:
+        """Return the mask of queries to the sources. queries: the pairs of packed rows of the target."""
+        return self._mask_of_search if self.pairs is None else key_mask(self.mask_BS, self.pairs, queries)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,14 +155,15 @@ class TransformerDecoder(TranslationModel[AnyMemory, BeamCache]):
     decoder_norm: nn.Module
 
     @abstractmethod
-    def attend_to_memory(self, memory: AnyMemory) -> Sequence[tuple[Attend, ...]]:
-        """Return the attentions of each layer to the memory."""
+    def attend_to_memory(self, memory: AnyMemory, pairs: Pairs | None) -> Sequence[tuple[Attend, ...]]:
+        """Return the attentions of each layer to the memory. pairs: of packed rows of the target."""
 
     def decode(self, memory: AnyMemory, target: Target) -> Tensor:
         """Teacher forcing: the decoder's states [B, T, D], from each of which one word is predicted."""
-        y_BTD = self.words.embed_target(target.inputs_BT)
-        causal = causal_mask(y_BTD.shape[1], y_BTD.device)
-        return self._decode(y_BTD, [partial(layer.attention, mask=causal) for layer in self.decoder], memory)
+        y_BTD = self.words.embed_target(target.inputs_BT, target.pairs)
+        causal = causal_mask(y_BTD.shape[1], y_BTD.device, target.pairs)
+        attend = [partial(layer.attention, mask=causal) for layer in self.decoder]
+        return self._decode(y_BTD, attend, memory, target.pairs)
 
     def start(self, memory: AnyMemory, beams: int) -> BeamCache:
         """Return the empty cache of self-attention."""
@@ -171,8 +177,10 @@ class TransformerDecoder(TranslationModel[AnyMemory, BeamCache]):
         attend = [partial(layer.attention.step, cache=cache, layer=index) for index, layer in enumerate(self.decoder)]
         return self.words.next_log_probs(self._decode(y_BKD, attend, memory)), cache
 
-    def _decode(self, y: Tensor, attend_to_past: Sequence[Attend], memory: AnyMemory) -> Tensor:
-        to_memory = self.attend_to_memory(memory)
+    def _decode(
+        self, y: Tensor, attend_to_past: Sequence[Attend], memory: AnyMemory, pairs: Pairs | None = None
+    ) -> Tensor:
+        to_memory = self.attend_to_memory(memory, pairs)
         for layer, to_past, others in zip(self.decoder, attend_to_past, to_memory, strict=True):
             y = layer(y, to_past, *others)
         states: Tensor = self.decoder_norm(y)
@@ -213,17 +221,17 @@ class Transformer(TransformerDecoder[EncodedSources]):
         initialise(self, settings.init)
 
     def encode(self, source: Source) -> EncodedSources:
-        x_BSD = self.words.embed_source(source.ids_BS)
-        mask = key_mask(source.mask_BS)
+        x_BSD = self.words.embed_source(source.ids_BS, source.pairs)
+        mask = key_mask(source.mask_BS, source.pairs, source.pairs)
         for layer in self.encoder:
             x_BSD = layer(x_BSD, partial(layer.attention, mask=mask))
         states_BSD = self.encoder_norm(x_BSD)
         projected = tuple(layer.source_attention.project_memory(states_BSD) for layer in self.decoder)
-        return EncodedSources(source_nBhSE=projected, mask_BS=source.mask_BS)
+        return EncodedSources(source_nBhSE=projected, mask_BS=source.mask_BS, pairs=source.pairs)
 
-    def attend_to_memory(self, memory: EncodedSources) -> list[tuple[Attend, ...]]:
-        layers = zip(self.decoder, memory.source_nBhSE, strict=True)
-        return [(partial(layer.source_attention, keys_values=source, mask=memory.mask),) for layer, source in layers]
+    def attend_to_memory(self, memory: EncodedSources, pairs: Pairs | None) -> list[tuple[Attend, ...]]:
+        layers, mask = zip(self.decoder, memory.source_nBhSE, strict=True), memory.mask(pairs)
+        return [(partial(layer.source_attention, keys_values=source, mask=mask),) for layer, source in layers]
 
     def attentions(self) -> list[Attention]:
         found = [

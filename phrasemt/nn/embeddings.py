@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from phrasemt.batching.batch import Target
+from phrasemt.batching.batch import Pairs, Target
 from phrasemt.nn.layers import Dropout, SinusoidalPositions, embedding_table, layer_norm, zeros
 from phrasemt.nn.losses import Loss, log_probabilities, reference_log_probabilities, smoothed_cross_entropy
 from phrasemt.study.architectures import Layers
@@ -35,16 +35,21 @@ class Embedding(nn.Module):
         self.dropout = Dropout(settings.dropout)
         self.norm = layer_norm(settings.width) if settings.embed_ln else nn.Identity()
 
-    def forward(self, ids: Tensor, table_VD: Tensor, first_position: int, positions: int) -> Tensor:
+    def forward(
+        self, ids: Tensor, table_VD: Tensor, first_position: int, positions: int, pairs: Pairs | None = None
+    ) -> Tensor:
         """[B, T] -> [B, T, D]. Ids of a row have the positions first_position, first_position + 1, and so on.
 
-        positions: T, or 1 to give all ids of a row the same position.
+        positions: T, or 1 to give all ids of a row the same position. pairs: of packed rows; each begins anew at 0.
         """
         words_BTD = F.embedding(ids, table_VD)
         if self.positions is None:
             placed_BTD = words_BTD * self.scale
         else:
-            placed_BTD = self.positions(first_position, positions).add(words_BTD, alpha=self.scale)
+            encodings_XD = self.positions(first_position, positions)
+            if pairs is not None:
+                encodings_XD = F.embedding(pairs.place_BS, encodings_XD)
+            placed_BTD = encodings_XD.add(words_BTD, alpha=self.scale)
         embedded_BTD: Tensor = self.norm(self.dropout(placed_BTD))
         return embedded_BTD
 
@@ -109,13 +114,13 @@ class TransformerEmbeddings(OutputLayer):
         """The table of the source embeddings [V, D]."""
         return self.target_table_VD if self.source_table_VD is None else self.source_table_VD
 
-    def embed_source(self, ids_BS: Tensor) -> Tensor:
-        """[B, S] -> [B, S, D]."""
-        return self.source_embedding(ids_BS, self.source_weights, 0, ids_BS.shape[1])  # type: ignore[no-any-return]
+    def embed_source(self, ids_BS: Tensor, pairs: Pairs | None = None) -> Tensor:
+        """[B, S] -> [B, S, D]. pairs: of packed rows."""
+        return self.source_embedding(ids_BS, self.source_weights, 0, ids_BS.shape[1], pairs)  # type: ignore[no-any-return]
 
-    def embed_target(self, ids_BT: Tensor) -> Tensor:
-        """[B, T] -> [B, T, D]."""
-        return self.target_embedding(ids_BT, self.target_table_VD, 0, ids_BT.shape[1])  # type: ignore[no-any-return]
+    def embed_target(self, ids_BT: Tensor, pairs: Pairs | None = None) -> Tensor:
+        """[B, T] -> [B, T, D]. pairs: of packed rows."""
+        return self.target_embedding(ids_BT, self.target_table_VD, 0, ids_BT.shape[1], pairs)  # type: ignore[no-any-return]
 
     def embed_last(self, ids_BK: Tensor, position: int) -> Tensor:
         """Embed the newest word of each hypothesis, all at the same position: [B, K] -> [B, K, D]."""

@@ -8,7 +8,6 @@ the weights of `init: xavier`; `initialise` replaces them for another `init` (do
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Generic, TypeVar, cast
 
@@ -16,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from phrasemt.batching.batch import Pairs
 from phrasemt.nn import cpu
 from phrasemt.study.architectures import Layers
 from phrasemt.symbols import PAD
@@ -28,44 +28,60 @@ class Mask:
 
     allowed: [B, 1, 1, S], [B, 1, T, S] or [T, S], True where a query may use a key. What operations need in its place
     is made once for all layers, because on a GPU each conversion in a layer is a few launches of kernels.
+    places: of each key in its pair, where pairs share rows.
     """
 
-    def __init__(self, allowed_XS: Tensor) -> None:
-        self.allowed_XS = allowed_XS
+    def __init__(self, allowed_XS: Tensor, places_BS: Tensor | None = None) -> None:
+        self.allowed_XS, self.places_BS = allowed_XS, places_BS
         self._forms: dict[Hashable, Any] = {}
 
     def form(self, make: Callable[..., Form], *arguments: Hashable) -> Form:
-        """Return make(allowed, *arguments), computed once."""
+        """Return make(self, *arguments), computed once."""
         if (make, *arguments) not in self._forms:
-            self._forms[make, *arguments] = make(self.allowed_XS, *arguments)
+            self._forms[make, *arguments] = make(self, *arguments)
         form: Form = self._forms[make, *arguments]
         return form
 
     @property
     def forbidden_XS(self) -> Tensor:
         """True where a query may not use a key, for `masked_fill`."""
-        return self.form(torch.logical_not)
+        return self.form(_forbidden)
 
     def bias_XS(self, dtype: torch.dtype) -> Tensor:
         """0 where a query may use a key, -inf elsewhere, for an addition to scores of this type."""
         return self.form(_bias, dtype)
 
 
-def _bias(allowed_XS: Tensor, dtype: torch.dtype) -> Tensor:
-    *others, keys = allowed_XS.shape
-    # Rows of a multiple of 8 keys, else each call of a GPU's attention copies the bias into such rows.
-    room = allowed_XS.new_zeros(*others, math.ceil(keys / 8) * 8, dtype=dtype)
-    return room[..., :keys].masked_fill_(~allowed_XS, -torch.inf)
+def _forbidden(mask: Mask) -> Tensor:
+    return ~mask.allowed_XS
 
 
-def causal_mask(length: int, device: torch.device) -> Mask:
-    """Return the mask [T, T] with which query i may use key j if j <= i."""
-    return Mask(torch.ones(length, length, dtype=torch.bool, device=device).tril_())
+def _bias(mask: Mask, dtype: torch.dtype) -> Tensor:
+    # In room of a multiple of 8 keys. Without it torch's attention on a GPU copies the bias in each layer.
+    *shape, keys = mask.allowed_XS.shape
+    room_XS = mask.allowed_XS.new_zeros(*shape, -(-keys // 8) * 8, dtype=dtype)
+    return room_XS[..., :keys].masked_fill_(mask.forbidden_XS, -torch.inf)
 
 
-def key_mask(real_BS: Tensor) -> Mask:
-    """Return the mask [B, 1, 1, S]: every head and every query of a sentence may use the keys where real_BS is True."""
-    return Mask(real_BS[:, None, None, :])
+def causal_mask(length: int, device: torch.device, pairs: Pairs | None = None) -> Mask:
+    """Return the mask [T, T], or of packed rows [B, 1, T, T], with which query i may use key j if j <= i."""
+    causal_TT = torch.ones(length, length, dtype=torch.bool, device=device).tril_()
+    return Mask(causal_TT) if pairs is None else _within_pairs(pairs, pairs, causal_TT)
+
+
+def key_mask(real_BS: Tensor, keys: Pairs | None = None, queries: Pairs | None = None) -> Mask:
+    """Return the mask [B, 1, 1, S]: every head and every query of a sentence may use the keys where real_BS is True.
+
+    keys, queries: the pairs of packed rows; a query may then use the keys of its own pair [B, 1, T, S].
+    """
+    return Mask(real_BS[:, None, None, :]) if keys is None else _within_pairs(queries, keys)
+
+
+def _within_pairs(queries: Pairs | None, keys: Pairs, allowed_TS: Tensor | None = None) -> Mask:
+    """The mask within pairs and within `allowed`. Padding queries the first pair, because it needs some key."""
+    assert queries is not None
+    own_BTS = queries.number_BS.clamp(min=0)[:, :, None] == keys.number_BS[:, None, :]
+    return Mask((own_BTS if allowed_TS is None else own_BTS & allowed_TS)[:, None], keys.place_BS)
 
 
 def xavier_blocks(rows: int, columns: int, blocks: int = 1) -> nn.Parameter:
@@ -136,7 +152,7 @@ class SinusoidalPositions(nn.Module):
 
     table_TD: Tensor
 
-    def __init__(self, width: int, length: int = 256) -> None:
+    def __init__(self, width: int, length: int = 512) -> None:
         super().__init__()
         self.register_buffer("table_TD", sinusoids(length, width), persistent=False)
 

@@ -163,15 +163,18 @@ class _Arrange(torch.autograd.Function):
         return d_projection_BSX, None, None, *(None for _ in ctx.layouts)
 
 
-def ngram_mask(allowed_XS: Tensor, orders: int, at_once: int = 1) -> Mask:
+def ngram_mask(mask: Mask, orders: int, at_once: int = 1) -> Mask:
     """Return the mask of n-grams [..., N*S], given where a query may use a token [..., S].
 
     at_once: number of neighbouring keys with the same position, such as the hypotheses in the cache of a search.
     """
-    keys, device = allowed_XS.shape[-1], allowed_XS.device
-    first_N = torch.arange(0, orders * at_once, at_once, device=device)  # the first key that ends an n-gram
-    complete_NS = torch.arange(keys, device=device) >= first_N[:, None]
-    return Mask((allowed_XS[..., None, :] & complete_NS).flatten(-2))
+    keys, device = mask.allowed_XS.shape[-1], mask.allowed_XS.device
+    first_N1 = torch.arange(0, orders * at_once, at_once, device=device)[:, None]  # the first key that ends an n-gram
+    if mask.places_BS is None:
+        complete_XNS = torch.arange(keys, device=device) >= first_N1
+    else:
+        complete_XNS = (mask.places_BS[:, None] >= first_N1)[:, None, None]
+    return Mask((mask.allowed_XS[..., None, :] & complete_XNS).flatten(-2))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,8 +22,9 @@ import torch.distributed as distributed
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from phrasemt.batching.batch import Batch
 from phrasemt.batching.reader import BatchReader, RankBatches, RankReader
-from phrasemt.batching.sampler import UpdatePlan, most_padded
+from phrasemt.batching.sampler import UpdatePlan
 from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import TranslationModel
 from phrasemt.nn.precision import ProductsOfTraining, usable_precision, use_precision
@@ -212,7 +213,10 @@ CPU_POSITIONS = 8_192
 # On a GPU the trainer tries micro-batches of this many positions first, then smaller ones, until they fit.
 _MAX_GPU_POSITIONS = 2**18
 _USABLE_PART_OF_MEMORY = 0.9
-_UPDATES_TO_COUNT = 100  # a larger one that comes later is cut
+_UPDATES_TO_COUNT = 100  # one that comes later and is an eighth larger is cut
+# Whether models read packed rows, by type of device: on a GPU they save launches of kernels; on a CPU padded batches of
+# similar length are faster (docs/performance-log.md).
+PACKED = {"cpu": False, "cuda": True}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,7 +250,8 @@ class BegunUpdate:
 class Trainer:
     """A model with its optimiser.
 
-    capacity: the largest number of positions of a micro-batch, padding included. It shrinks when memory runs out.
+    capacity: the largest number of positions of a micro-batch, padding included: of packed rows, their number times the
+    positions of one. It shrinks when memory runs out.
     rank_reader: reads the micro-batches of an update that this process computes.
     precision: of matrix products; the precision of the settings, where the device has units for it.
     """
@@ -265,7 +270,13 @@ class Trainer:
         self._group = group
         self._gradients = GradientSum(model.parameters(), group)
         self.device = model.device
-        self.rank_reader = RankReader(reader, self.device.type, rank=group.rank, ranks=group.size)
+        self.rank_reader = RankReader(
+            reader,
+            self.device.type,
+            group.rank,
+            group.size,
+            rows_of=_rows_of(settings) if PACKED[self.device.type] else (),
+        )
         self.precision = usable_precision(self.settings.precision, self.device)
         use_precision(self.precision)
         self._products = ProductsOfTraining(model, self.precision, self.device)
@@ -387,38 +398,44 @@ class Trainer:
             torch.cuda.empty_cache()
 
     def find_capacity(self, plan: UpdatePlan) -> None:
-        """On a GPU, find the largest capacity that fits into the memory, by trials with the longest pairs.
+        """On a GPU, find the largest capacity that fits into the memory, by trials with full rows or the longest pairs.
 
-        No trial has more positions than a micro-batch that holds a whole update. Some memory is left for the two
+        No trial has many more positions than a micro-batch that holds a whole update. Some memory is left for the two
         moments of the optimiser. The trials do not change the model.
         """
         if self.device.type != "cuda":
             return
         updates = itertools.islice(plan.updates(), _UPDATES_TO_COUNT)
-        positions = max(plan.positions(rows) for _, _, rows in updates) // self._group.size
-        whole = most_padded(positions, self.device.type)  # a micro-batch that holds this rank's part of an update
-        most = min(_MAX_GPU_POSITIONS, max(whole, self.settings.max_length + 2))
-        longest, width = plan.longest(most)
+        whole = max(self.rank_reader.positions(rows) for _, _, rows in updates)
+        most = min(_MAX_GPU_POSITIONS, max(whole * 9 // 8, self.settings.max_length + 2))
         moments = 2 * sum(parameter.nbytes for parameter in self.model.parameters())
         memory = torch.cuda.get_device_properties(self.device).total_memory
         room = _USABLE_PART_OF_MEMORY * torch.cuda.get_per_process_memory_fraction(self.device) * memory - moments
         self.capacity = most
-        while self._memory_needed(longest[: max(1, self.capacity // width)]) > room:
+        while self._memory_needed(self.rank_reader.trial(plan, self.capacity)) > room:
             self._shrink()
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(self.device)  # the memory of the training is reported, not that of trials
         log.info("micro-batches of at most %s positions fit the memory", f"{self.capacity:,}")
 
-    def _memory_needed(self, rows: NDArray[np.int64]) -> float:
+    def _memory_needed(self, batch: Batch) -> float:
         """Return the bytes of GPU memory that a micro-batch needs; infinity when memory runs out."""
         torch.cuda.reset_peak_memory_stats(self.device)
         try:
-            self._accumulate(RankBatches(batches=(self._reader(rows),), weight=1.0, capacity=self.capacity), 1)
+            self._accumulate(RankBatches(batches=(batch,), weight=1.0, capacity=self.capacity), 1)
         except torch.OutOfMemoryError:
             return math.inf
         finally:
             self.optimizer.wrapped.zero_grad(set_to_none=True)
         return torch.cuda.max_memory_reserved(self.device)
+
+
+def _rows_of(settings: TrainModel) -> tuple[int, ...]:
+    """Numbers of positions that packed rows have: those of most rows, and those of rows for longer pairs."""
+    row, longest = settings.model.positions_in_row, settings.training.max_length + 2  # with `<s>` and `</s>`
+    if row is None:
+        return ()
+    return (row, -(-longest // 8) * 8) if longest > row else (row,)
 
 
 def _seed(*numbers: int) -> int:

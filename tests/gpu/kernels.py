@@ -1,40 +1,29 @@
 """Kernels and waits of the host in a training step, by system, counted on a pretended GPU with DEV=cpu.
 
 Forward and backward of one micro-batch at full depth and tiny width. A launch takes 4.5 to 9 us of the host: where
-micro-batches are small, launches bound the speed. `micro_batches` of an update of 25,000 tokens follow from the plan;
-recurrent systems have one an update of 80 sentences.
+micro-batches are small, launches bound the speed. An update is one micro-batch, packed or of 80 sentences; with pairs
+that are longer than a row it has a second one.
 """
 
 from __future__ import annotations
 
-import itertools
-import statistics
-
+import numpy as np
 from drawn_pairs import drawn_reader
 from figures import Figures
 from pretended_cuda import GPU, PretendedGpu
 from speed import PAPER, WORDS, of_paper, untrained
-from training import plan_of
 
-from phrasemt.batching.sampler import micro_batches
+from phrasemt.batching.reader import RankReader
 from phrasemt.nn.precision import ProductsOfTraining
-from phrasemt.study.architectures import RecurrentModel, TransformerModel
-
-CAPACITY = 2**18  # what the trainer tries first on a GPU
-
-
-def micro_batches_of_an_update() -> float:
-    examples = drawn_reader(TransformerModel().model_inputs, pairs=60_000, vocabulary=WORDS).examples
-    lengths = examples.source_lengths, examples.target_lengths
-    updates = itertools.islice(plan_of(examples, 25_000).epoch(0), 10)
-    return statistics.mean(len(micro_batches(rows, *lengths, capacity=CAPACITY, device=GPU.type)) for rows in updates)
 
 
 def main() -> None:
-    results, usual = Figures(), micro_batches_of_an_update()
+    results = Figures()
     for name in PAPER:
         settings = of_paper(name)
-        batch = drawn_reader(settings.model_inputs, pairs=8, vocabulary=WORDS, longest=27)(range(8))
+        reader = drawn_reader(settings.model_inputs, pairs=8, vocabulary=WORDS, longest=27)
+        rows_of = (settings.positions_in_row,) if settings.positions_in_row else ()
+        (batch,) = RankReader(reader, GPU.type, rows_of=rows_of).read(np.arange(8), 2**18).batches
         with PretendedGpu() as gpu:
             model, batch = untrained(settings).train().to(GPU), batch.to(GPU)
             gpu.reset()
@@ -42,11 +31,9 @@ def main() -> None:
                 loss = model.loss(batch, label_smoothing=0.1)
             forward = gpu.kernels.total()
             (loss.objective / loss.tokens).backward()
-        count, parts = gpu.kernels.total(), 1 if isinstance(settings, RecurrentModel) else usual
+        count = gpu.kernels.total()
         figures = {"positions": batch.target.mask_BT.shape[1], "forward": forward, "backward": count - forward}
-        results.add(
-            name, **figures, micro_batches=parts, kernels_of_an_update=round(parts * count), waits=dict(gpu.waits)
-        )
+        results.add(name, **figures, kernels_of_an_update=count, waits=dict(gpu.waits))
 
 
 if __name__ == "__main__":

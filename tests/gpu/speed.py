@@ -25,7 +25,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.benchmark import Timer
 from trainings import settings_of_paper
 
-from phrasemt.batching import sampler
+import phrasemt.training.trainer as trainer_module
 from phrasemt.decoding.decode import translate_split
 from phrasemt.models.cost import cost_of
 from phrasemt.models.interface import TranslationModel, build_model
@@ -43,11 +43,7 @@ PAPER |= {"big": BIG, "dl4mt": RECURRENT, "biscale": RECURRENT}
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in PAPER},
     "transformer, tf32": ("transformer", {"precision": "tf32"}),
-    **{
-        f"{name}, padding {padding}": (name, {"padding": padding})  # fewer and larger micro-batches, or more
-        for name in ("transformer", "+Max+Attn+TA", "phrasal 1-2-3")
-        for padding in (4_096, 16_384)
-    },
+    **{f"{name}, padded": (name, {"packed": False}) for name in ("transformer", "+Max+Attn+TA", "phrasal 1-2-3")},
     **{f"{name}, float32": (name, {"precision": "float32"}) for name in ("transformer", "biscale")},
 }
 COMPILED = ("transformer", "+Max+Attn+TA", "phrasal 1-2-3") if ON_GPU else ("transformer",)  # minutes on a CPU
@@ -80,9 +76,8 @@ def compiled(results: Figures) -> None:
 
 def _updates(results: Figures, variants: Mapping[str, tuple[str, dict[str, Any]]]) -> None:
     for row, (name, changes) in variants.items():
-        padding = changes.get("padding", sampler.PADDING[DEVICE.type])
         try:
-            with patch.dict(sampler.PADDING, {DEVICE.type: padding}):
+            with patch.dict(trainer_module.PACKED, {DEVICE.type: changes.get("packed", True)}):
                 figures = speed_of_updates(of_paper(name), changes)
         except (RuntimeError, torch.OutOfMemoryError) as error:
             figures = {"error": f"{type(error).__name__}: {error}"[:200]}

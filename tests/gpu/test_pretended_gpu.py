@@ -18,11 +18,11 @@ from small_systems import SYSTEMS, TARGET_VOCABULARY, random_model
 from trainings import settings_of_paper
 
 import phrasemt.training.trainer as trainer_module
-from phrasemt.batching.sampler import PADDING, most_padded
 from phrasemt.decoding.attention import AttentionStatistics
 from phrasemt.decoding.decode import translate_split
 from phrasemt.decoding.forced import force
 from phrasemt.files.attention import AXES
+from phrasemt.study.architectures import Layers
 from phrasemt.study.schema import Adadelta, Adam, Decoding
 from phrasemt.training.process_group import ProcessGroup
 from phrasemt.training.trainer import ScheduledOptimizer, Trainer
@@ -55,7 +55,8 @@ def reader(settings):
 
 
 def test_updates_and_evaluation(settings, reader, monkeypatch):
-    monkeypatch.setattr(trainer_module, "_MAX_GPU_POSITIONS", 48)
+    monkeypatch.setattr(trainer_module, "_MAX_GPU_POSITIONS", 32)
+    monkeypatch.setattr(Layers, "positions_in_row", 8)  # rows of one or two pairs
     training = settings_of_paper(settings, precision="bfloat16")
     with PretendedGpu() as gpu:
         trainer = Trainer(random_model(settings).to(GPU), reader, training)
@@ -122,20 +123,21 @@ def test_kernels_of_gpus_only_compute_the_same(settings, reader):
     torch.testing.assert_close(there, loss_and_gradients(CPU), rtol=1e-12, atol=1e-12)
 
 
-def test_no_more_positions_are_tried_than_a_whole_update_has():
-    """With the padding of one micro-batch, so that no update is cut that fits the memory."""
-    settings = SYSTEMS["transformer"]
+@pytest.mark.parametrize("name", ["transformer", "phrasal 1-2", "dl4mt"])
+def test_the_capacity_holds_a_whole_update_and_little_more(name):
+    settings = SYSTEMS[name]
     reader = drawn_reader(settings.model_inputs, pairs=300, vocabulary=TARGET_VOCABULARY, median=30, longest=60)
     training = settings_of_paper(settings)
     tried = []
     with PretendedGpu():
         trainer = Trainer(random_model(settings).to(GPU), reader, training)
-        trainer._memory_needed = lambda rows: tried.append(len(rows)) or 0
+        trainer._memory_needed = lambda batch: tried.append(batch.target.inputs_BT.numel()) or 0
         plan = plan_of_updates(training, reader.examples)
         trainer.find_capacity(plan)
-    positions = max(map(plan.positions, plan.epoch(0)))
-    assert positions <= trainer.capacity == most_padded(positions, "cuda") <= positions + PADDING["cuda"]
-    assert tried == [min(300, trainer.capacity // plan.longest(1)[1])]
+        assert all(len(trainer.rank_reader.read(rows, trainer.capacity).batches) == 1 for rows in plan.epoch(0))
+        shapes = [trainer.rank_reader.read(rows, 2**40).batches[0].target.inputs_BT.numel() for rows in plan.epoch(0)]
+    assert max(shapes) <= trainer.capacity == max(max(shapes) * 9 // 8, training.training.max_length + 2)
+    assert 0.5 * trainer.capacity <= tried[0] <= trainer.capacity
 
 
 def test_searches(settings, reader):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phrasemt.batching import sampler
-from phrasemt.batching.sampler import UpdatePlan, micro_batches, micro_batches_of_rank, most_padded
+from phrasemt.batching.sampler import UpdatePlan, micro_batches, micro_batches_of_rank
 from phrasemt.errors import DataError
 
 
@@ -171,17 +171,6 @@ def test_padding_stays_below_five_percent(capacity):
             real += int(plan.target_lengths[rows].sum()) + len(rows)
             padded += (int(plan.target_lengths[rows].max()) + 1) * len(rows)
     assert 1 - real / padded < 0.05
-
-
-@given(pair_lengths, st.sampled_from(["cpu", "cuda"]))
-def test_no_micro_batch_has_more_padded_positions_than_its_update_allows(lengths, device):
-    plan = plan_of(lengths)
-    rows = np.arange(len(lengths))
-    most = most_padded(plan.positions(rows), device)
-    assert most <= plan.positions(rows) + sampler.PADDING[device]
-    longest = np.maximum(plan.source_lengths, plan.target_lengths) + 1
-    for part in micro_batches(rows, plan.source_lengths, plan.target_lengths, capacity=10**9, device=device):
-        assert len(part) * longest[part].max() <= most
 
 
 def of_rank(plan, rows, capacity, rank, ranks):
