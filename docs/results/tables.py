@@ -1,4 +1,4 @@
-"""Writes the tables and figures of trainings into the documents (`DOCUMENTS`): `make tables`.
+"""Writes the tables of trainings and the figure of gains into the documents (`DOCUMENTS`): `make tables`.
 
 A line `<!-- table: NAME -->` stands before each of these tables. `TABLES` makes most of them; docs/results/templates.md
 has the others, with values in braces. A test compares all tables with what is made here.
@@ -40,7 +40,7 @@ from run_values import (
 from runs import FOLDER
 
 from phrasemt.printed.results import Figure, baseline_place, row_at
-from phrasemt.report.figures import Drawing, Series, draw_categories, draw_curves, svg_file
+from phrasemt.report.figures import Series, draw_categories, svg_file
 from phrasemt.scoring.significance import p_text
 
 DOCS = FOLDER.parent
@@ -349,14 +349,6 @@ TABLES: dict[str, Callable[[], Table]] = {
     "tatoeba-lm/evaluations": lambda: of_evaluations(_systems("tatoeba-lm"), range(200, 1601, 200), "dev perplexity"),
 }
 
-# What `docs/results/<name>.svg` shows: evaluations on dev.
-FIGURES = {
-    "multi30k": ("dev_bleu", _MULTI30K),
-    **{study: ("dev_bleu", _systems(study)) for study in ("multi30k-chunks", "demo-phrases", "demo-families")},
-    "tatoeba-lm": ("dev_perplexity", _systems("tatoeba-lm")),
-}
-
-
 # Gains on Multi30k beside the printed ones: systems, and the column of a paper's row.
 GAINS = {
     "multi30k-systems/max": "xu2020/table-2/max bleu",
@@ -370,8 +362,8 @@ GAINS = {
 }
 
 
-def draw_gains() -> Drawing:
-    """The gains of `GAINS` with their 95 % intervals beside the printed gains."""
+def draw_gains() -> str:
+    """docs/results/gains.svg: the gains of `GAINS` with their 95 % intervals beside the printed gains."""
     found = [comparison(key, "multi30k-systems/base")["bleu_tok"].shown for key in GAINS]
     ours = Series(
         group="Multi30k, ours",
@@ -384,9 +376,8 @@ def draw_gains() -> Drawing:
     theirs = Series(group="WMT, as printed", x=list(printed), y=list(printed.values()))
     names = [re.sub(r" \(`.*\)", "", name(key)) for key in GAINS]
     labels = {"x_label": "system", "y_label": "gain in BLEU"}
-    return draw_categories(
-        "gains", names, [ours, theirs], title="Gains beside the printed ones", **labels, ordered=False
-    )
+    title = "Gains beside the printed ones"
+    return svg_file(draw_categories("gains", names, [ours, theirs], title=title, **labels, ordered=False))
 
 
 def _printed_gain(text: str) -> float:
@@ -397,20 +388,6 @@ def _printed_gain(text: str) -> float:
     gain = Figure(paper=paper, table=table, row=row, column=column).difference_to(row_at(baseline)[2])
     assert gain is not None
     return gain
-
-
-def draw(figure: str) -> str:
-    """A figure of `FIGURES`, or `gains`, as a file of its own."""
-    if figure == "gains":
-        return svg_file(draw_gains())
-    column, keys = FIGURES[figure]
-    lines = [
-        Series(group=name(key).replace("`", ""), x=run.evaluations["update"], y=run.evaluations[column])
-        for key in keys
-        for run in runs(key)
-    ]
-    label = column.replace("_", " ").replace("bleu", "BLEU")
-    return svg_file(draw_curves(figure, lines, title=f"{figure}: {label}", x_label="updates", y_label=label))
 
 
 def with_tables(text: str) -> str:
@@ -444,5 +421,4 @@ if __name__ == "__main__":
     else:
         for document in DOCUMENTS:
             document.write_text(with_tables(document.read_text()))
-        for figure in ("gains", *FIGURES):
-            (FOLDER / f"{figure}.svg").write_text(draw(figure))
+        (FOLDER / "gains.svg").write_text(draw_gains())

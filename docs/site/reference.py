@@ -118,9 +118,6 @@ def _sections(value: Content, place: str) -> Iterator[tuple[str, str]]:
             yield from _sections(part, place)
 
 
-# Presets
-
-
 def presets() -> Iterator[str]:
     """The systems of the papers that a study calls by name."""
     yield """# Presets
@@ -129,15 +126,8 @@ The systems of the papers, by name, from `phrasemt/study/presets.py`. `preset: N
 study stands for these values; values of the study replace them, and keys that are not here have the defaults of the
 [study](study.md). `docs/parameters.md` has their numbers of parameters."""
     for name, values in PRESETS.items():
-        yield ""
-        yield f"## {name}"
-        yield ""
-        yield "```yaml"
-        yield yaml.safe_dump(dict(values), sort_keys=False).rstrip()
-        yield "```"
-
-
-# Stages and artefacts
+        yield f"\n## {name}\n"
+        yield f"```yaml\n{yaml.safe_dump(dict(values), sort_keys=False).rstrip()}\n```"
 
 
 def stages() -> Iterator[str]:
@@ -155,19 +145,6 @@ list of files, which may be empty. `UserFile` is a file of yours in place of the
         yield f"| `{name}` | {_cell(_described(stage))} | {_inputs(stage)} | {outputs} |"
 
 
-def artefacts() -> Iterator[str]:
-    """The kinds of files."""
-    yield """# Artefacts
-
-The kinds of files that stages read and write. Beside each artefact lies a sidecar `*.meta.json` with its
-inputs, settings, code and versions of libraries."""
-    yield ""
-    yield "| kind | path | content |"
-    yield "|---|---|---|"
-    for kind in sorted(kinds().values(), key=lambda kind: (kind.__module__, kind.pattern)):
-        yield f"| `{kind.__name__}` | `{kind.pattern}` | {_cell(_described(kind))} |"
-
-
 def _inputs(stage: type[Stage]) -> str:
     files = stage.stage_files("input")
     return ", ".join(dict.fromkeys(" or ".join(file.kinds) + ("*" if file.many else "") for file in files))
@@ -179,9 +156,4 @@ def _place(file: StageFile) -> str:
     return place.replace("{", "<").replace("}", ">")
 
 
-PAGES: dict[str, Callable[[], Iterator[str]]] = {
-    "study": study,
-    "presets": presets,
-    "stages": stages,
-    "artefacts": artefacts,
-}
+PAGES: dict[str, Callable[[], Iterator[str]]] = {"study": study, "presets": presets, "stages": stages}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -76,16 +75,6 @@ def test_it_removes_what_no_study_names(capsys: pytest.CaptureFixture[str]) -> N
     capsys.readouterr()
     assert main(["gc", "study.yaml", "--yes"]) == 0
     assert capsys.readouterr().out.startswith("nothing to remove")
-
-
-def test_a_seed_that_one_system_no_longer_has_goes() -> None:
-    study = yaml.safe_load(STUDY) | {"seeds": [1, 2]}
-    study["systems"]["max"]["seeds"] = [1]
-    Path("study.yaml").write_text(json.dumps(study))
-    assert main(["gc", "study.yaml", "--yes"]) == 0
-    of_max, of_base = UNNAMED["seed 2"]
-    assert not Path(of_max).exists()
-    assert Path(of_base).exists()
 
 
 def _with_annotator(name: str, file: str) -> dict[str, Any]:

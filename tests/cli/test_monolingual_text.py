@@ -72,16 +72,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_lines_are_cleaned_once(made: Path) -> None:
-    assert list(read_lines(made / "text.train")) == KEPT
-    assert list(read_lines(made / "rows.train")) == ["0", "2", "6"]
-    assert list(read_lines(made / "dropped.train")) == [
-        "# read 7 kept 3 dropped 4", "row\tfilter\tvalue",
-        "1\tempty\tboth", "3\twrong_script\tsource 0.00", "4\tduplicate\t0", "5\ttoo_long\t11",
-    ]  # fmt: skip
-    assert list(read_lines(made / "text.dev")) == [RAW[2], "", "Who is he ?"]
-
-
 def test_subwords_are_those_of_subword_nmt_for_one_file(made: Path, tmp_path: Path) -> None:
     """Words that are counted twice would have other merges, because a pair must occur twice, and other counts."""
     command = ["learn-joint-bpe-and-vocab", "-s", "12", "-i", made / "tokens.train", "-o", tmp_path / "codes"]

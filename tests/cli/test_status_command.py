@@ -15,7 +15,7 @@ import pytest
 from invented_runs import RUN, ago, begun, gone, job, keep_silent, report, stage, took
 
 from phrasemt.artefacts.training import Evaluation, EvaluationReport, Metrics, TrainingRecord, UpdateReport
-from phrasemt.runs.notes import PlannedJob, StageNote, stage_note
+from phrasemt.runs.notes import PlannedJob, StageNote
 from phrasemt.runs.status import failures, status_of, trainings_of
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -196,18 +196,6 @@ def test_a_study_that_never_ran(status: Status) -> None:
     code, _, err = status("missing.yaml")
     assert code == 2
     assert "missing.yaml" in err
-
-
-def test_damaged_notes_do_not_stop_it(status: Status) -> None:
-    planned = job("translate_examples", "a")
-    begun(planned)
-    stage(planned)
-    stage_note(planned.log or "").write_text('{"stage": "trans')
-    assert rows(status("demo")[1])["translate_examples"] == "1"
-    RUN.write_text("{")
-    code, out, err = status("demo")
-    assert (code, out) == (2, "")
-    assert f"{RUN}: the note of this run cannot be read" in err
 
 
 def test_watching_ends_with_the_run(status: Status, monkeypatch: pytest.MonkeyPatch) -> None:

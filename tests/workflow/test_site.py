@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import http.server
-import itertools
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -68,31 +66,3 @@ def test_pages_are_found_by_search_and_load_nothing_from_elsewhere(address: str)
         assert loaded
         assert all(name.startswith((address, "blob:", "data:")) for name in loaded)
         assert page.problems == []
-
-
-@needs_browser
-def test_pages_follow_the_scheme_of_the_reader_and_fit_the_window(address: str) -> None:
-    colours = set()
-    for scheme in ("light", "dark"):
-        with browser() as page:  # a page keeps the scheme that it was first shown in
-            page.medium(scheme=scheme)
-            for width, name in itertools.product((400, 1400), ("index", "docs/reference/study", "docs/tutorials/demo")):
-                page.size(width)
-                page.open(f"{address}/{name}.html")
-                page.wait_for("document.querySelector('h1')")
-                assert page.run("document.documentElement.scrollWidth <= innerWidth"), (name, width)
-            colours.add(page.run("getComputedStyle(document.body).backgroundColor"))
-            assert page.problems == []
-    assert len(colours) == 2
-
-
-def test_a_broken_link_fails_the_build(site: Path, tmp_path: Path) -> None:
-    for name in ("pages", "zensical.toml"):
-        source = site.parent / name
-        (shutil.copytree if source.is_dir() else shutil.copyfile)(source, tmp_path / name)
-    page = tmp_path / "pages" / "README.md"
-    page.write_text(page.read_text() + "\n[broken](docs/findings.md#no-such-heading)\n")
-    zensical = Path(sys.executable).with_name("zensical")
-    done = subprocess.run([zensical, "build", "--strict"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "anchor does not exist" in done.stdout + done.stderr

@@ -175,16 +175,6 @@ def test_a_broken_download_goes_on(
     assert pauses == waited
 
 
-def test_bytes_are_kept_for_the_next_run(server: Server, fetch_it: Fetch, tmp_path: Path) -> None:
-    server.script = [CUT, *[send(b"", status=503)] * 4]
-    with pytest.raises(DownloadError, match=r"found HTTP 503 .*run again to continue after the first 300000 bytes, or"):
-        fetch_it()
-    assert [path.name for path in tmp_path.iterdir()] == [".corpus.txt.partial"]
-    assert fetch_it() == DATA
-    assert server.ranges[-1] == "bytes=300000-"
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     ("kept", "ranges"),
     [(DATA, []), (b"x" * 1000, ["bytes=1000-", None]), (DATA + b"x", [None]), (b"y" * len(DATA), [None])],
@@ -340,14 +330,3 @@ def test_a_file_that_only_a_person_may_download(
     (mirror / "tiny" / "corpus.txt").write_bytes(DATA)
     assert fetch_it() == DATA
     assert server.ranges == []
-
-
-def test_mirror_with_a_wrong_file(server: Server, fetch_it: Fetch, mirror: Path, tmp_path: Path) -> None:
-    path = mirror / "tiny" / "corpus.txt"
-    path.write_bytes(DATA[:-1])
-    with pytest.raises(DownloadError, match=r"the wrong size .*Next: put the registered file into the mirror"):
-        fetch_it()
-    path.write_bytes(WRONG)
-    with pytest.raises(DownloadError, match="wrong checksum"):
-        fetch_it()
-    assert (server.ranges, list(tmp_path.iterdir())) == ([], [])

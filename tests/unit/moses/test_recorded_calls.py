@@ -290,19 +290,6 @@ def test_texts_in_true_case_and_in_lower_case(recorded: RecordedMoses, files: di
     assert text.read_text() == "ärger &quot; &#91;\n"
 
 
-@pytest.mark.parametrize("lines", ["", "\n\n"])
-def test_a_text_without_words(recorded: RecordedMoses, files: dict[str, Path], tmp_path: Path, lines: str) -> None:
-    files["source"].write_text(lines)
-    with pytest.raises(DataError, match="a text without words"):
-        normalize_case(settings=NormalizeCase(), cores=1, tokens=files["source"], truecaser=[], text=tmp_path / "x")
-
-
-def test_versions_are_the_commits_and_the_checksums(recorded: RecordedMoses) -> None:
-    versions = program_versions(["bin/lmplz"])
-    assert (versions["mosesdecoder"], versions["fast_align"]) == ("abc", "def")
-    assert re.fullmatch("sha256 [0-9a-f]{64}", versions["bin/lmplz"])
-
-
 def test_no_moses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("PHRASEMT_MOSES", raising=False)
     with pytest.raises(PhrasemtError, match=r"PHRASEMT_MOSES: this stage needs Moses.*Next: build it \(`make moses`"):

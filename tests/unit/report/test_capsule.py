@@ -253,13 +253,6 @@ def test_scores_of_other_translations_are_found(whole, capsule):
     assert f"its sidecar names {HYPOTHESIS}" in _differences(path)[LEFT_OUT]
 
 
-def test_an_edited_capsule_ends_the_command_with_the_place(whole, capsule, capsys):
-    path = capsule(whole, changed={SCORES: _edited(whole[SCORES], rb'("score":)\d+', rb"\g<1>99")})
-    assert main(["capsule", "--check", str(path)]) == 2
-    printed = capsys.readouterr()
-    assert re.search(rf"^{SCORES}: recomputed: test_sets\.test\.metrics\.\w+\.score: recorded 99", printed.out, re.M)
-
-
 @pytest.mark.parametrize(
     "name", ["../outside", "/etc/outside", "a/../../outside", "a\\..\\outside", "C:/outside", "folder/"]
 )

@@ -118,18 +118,6 @@ def test_figures_have_descriptions_in_words(study: GoldenStudy) -> None:
     assert re.search(r"\+ phrases \(max\) & <b>: 92\.8 \([\d.]+ to [\d.]+\) at 1-2, 89\.2 ", spoken)
 
 
-def test_the_page_has_styles_for_light_dark_phone_and_print(study: GoldenStudy) -> None:
-    source = source_of(study)
-    assert "prefers-color-scheme: dark" in source
-    assert "@media print" in source
-    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in source
-    used = set(re.findall(r"var\((--[\w-]+)\)", source))
-    defined = [set(re.findall(r"(--[\w-]+):", part)) for part in re.findall(r":root \{(.*?)\}", source, re.DOTALL)]
-    assert len(defined) == 3, "light, dark, print"
-    assert all(used <= names for names in defined)
-    assert '<html lang="en">' in source
-
-
 def test_the_page_shows_parsers_phrases_and_chunks(study: GoldenStudy) -> None:
     page = Page(source_of(study))
     card = Card.read(study.results / "annotators" / "english" / "annotator.json")
@@ -332,48 +320,11 @@ def test_equal_values_give_equal_figures_in_the_colours_of_the_page() -> None:
     assert not set(re.findall(r'\bid="([^"]+)"', first)) & set(re.findall(r'\bid="([^"]+)"', other))
 
 
-@pytest.mark.parametrize("y", [[0.04, 0.3, 17.2], [0.0, 12.3, 44.1], [2.96, 4.0, 6.2]])
-def test_axes_have_round_ticks_and_nothing_below_what_can_be(y: list[float]) -> None:
-    """Scores, shares and losses are never negative, and trainings begin at update 0."""
-    line = Series(group="s", x=[160, 320, 480], y=y, low=[0.0, 0.0, 2.0], high=[value + 1 for value in y])
-    curves = draw_curves("a", [line], title="t", x_label="updates", y_label="y").svg
-    bars = draw_categories("b", ["1", "2", "3"], [Series(group="s", x=range(3), y=y, low=line.low, high=line.high)],
-                           title="t", x_label="x", y_label="y").svg  # fmt: skip
-    for svg, name in ((curves, "a"), (bars, "b")):
-        of_values = svg[svg.index(f'id="{name}-matplotlib.axis_2"') :]
-        ticks = [float(tick) for tick in re.findall(r">([\d.,−-]+)</text>", of_values)]
-        assert len(ticks) >= 3
-        assert min(ticks) >= 0
-        assert (ticks[1] - ticks[0]) in (0.5, 1, 2, 5, 10, 20)
-    updates = curves[curves.index('id="a-matplotlib.axis_1"') : curves.index('id="a-matplotlib.axis_2"')]
-    assert re.findall(r">([\d,]+)</text>", updates) == ["0", "100", "200", "300", "400"]
-
-
 def test_a_setting_differs_where_two_systems_have_other_values_of_it() -> None:
     values = {"family": ("a", "b", "b"), "mode": ("", "ngram", "parse"), "pool": ("", "attn", "attn"), "d": ("1",) * 3}
     settings = [Setting(key=key, values=found) for key, found in values.items()]
     assert [one.key for one in settings if one.differs] == ["family", "mode"]
     assert [one.key for one in settings if one.everywhere] == ["family", "d"]
-
-
-def test_a_legend_leaves_the_axes_their_height() -> None:
-    def height_of_axes(systems: int) -> float:
-        title = "a system with a title that is too long for the end of its line, and for one line of a legend"
-        series = [Series(group=f"{n} {title}", x=range(5), y=[n, 2, 3, 4, 5]) for n in range(systems)]
-        svg = draw_curves("a", series, title="t", x_label="x", y_label="y").svg
-        background = re.search(r'<g id="a-patch_2">\s*<path d="([^"]+)"', svg)
-        assert background
-        ys = [float(y) for _, y in re.findall(r"[ML] (\S+) (\S+)", background[1])]
-        return max(ys) - min(ys)
-
-    assert height_of_axes(24) == pytest.approx(height_of_axes(2), abs=1)
-
-
-def test_long_lines_are_drawn_as_means() -> None:
-    line = Series(group="s", x=range(100_000), y=[float(x) for x in range(100_000)])
-    svg = draw_curves("a", [line], title="t", x_label="x", y_label="y").svg
-    assert len(svg) < 40_000
-    assert "s ends at 99" in svg
 
 
 def test_names_are_escaped_in_figures() -> None:

@@ -151,15 +151,6 @@ def test_averages_on_dev_stand_beside_the_last_update(study: GoldenStudy) -> Non
     )
 
 
-def test_dev_bleu_of_averages_says_how_its_language_is_scored(study: GoldenStudy) -> None:
-    for seed in (1, 2):
-        study.average("demo", "base", seed, dev_bleu_tokenizer="zh")
-    base, phrases = (row.cells for row in table_of(study).blocks[4].rows[:2])
-    assert base["dev_bleu"].signature == base["last_bleu"].signature
-    assert base["dev_bleu"].signature == "BLEU|case:mixed|tok:zh|smooth:exp|beam:1|sentences:900"
-    assert phrases["dev_bleu"].signature == "BLEU|case:mixed|tok:none|smooth:none|beam:1|sentences:900"
-
-
 def test_one_seed_and_one_system(golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     table = table_of(GoldenStudy.part(golden, tmp_path, "base", seeds=(1,)))
@@ -204,21 +195,6 @@ def test_markdown_columns_are_aligned(study: GoldenStudy) -> None:
     assert program == "snakemake"
     assert (read.targets, read.configfile) == (["results/golden/table.md"], [Path("STUDY.yaml")])
     assert max(len(line) for line in lines if not line.startswith(("|", "- ", "    "))) <= 100
-
-
-def test_markdown_counts_wide_characters() -> None:
-    assert tables._width("中文 a") == 6
-    assert tables._width("e\u0301±") == 2
-
-
-def test_the_caption_explains_the_marks(study: GoldenStudy) -> None:
-    notes = table_of(study).notes
-    assert notes[0] == "Mean ± sample standard deviation over 2 trainings per system (seeds 1, 2)."
-    assert notes[1] == (
-        "Δ: difference to Transformer. † p < 0.05, ‡ p < 0.01: better or worse by paired bootstrap over sentences and "
-        "trainings, two-sided, 100 samples, corrected for 2 systems (Holm). 100 samples allow no ‡. The deviation "
-        "between trainings is pooled over the systems with several, and stands for those with one, too."
-    )
 
 
 def test_latex_is_balanced_and_escaped(study: GoldenStudy) -> None:

@@ -87,16 +87,6 @@ def test_scores_by_hand(tmp_path: Path) -> None:
     assert means["max"]["over_translation"] == pytest.approx(5 / 12)
 
 
-def test_one_rater_is_enough(tmp_path: Path) -> None:
-    folder = _sheets(tmp_path, sentences=1)
-    (folder / "rater-2.tsv").unlink()
-    values = (1, 1, 0, 0)
-    _fill(folder, {"same": values, "base": values, "other": values})
-    ratings, raters = score_sheets(folder)
-    assert raters == 1
-    assert {one.means["adequacy"] for one in ratings} == {1}
-
-
 def test_mistakes_of_raters_are_named(tmp_path: Path) -> None:
     folder = _sheets(tmp_path)
     with pytest.raises(DataError, match=r"line 2: no rating of adequacy .expected one of 0, 1, 2, 3, 4, 5"):

@@ -206,27 +206,6 @@ def test_a_file_merged_away_while_it_is_looked_for(tmp_path, monkeypatch):
     assert (len(files(store)), store.blobs.damaged) == (1, [])
 
 
-def test_the_sentences_of_a_damaged_file_are_missing(tmp_path, caplog):
-    store = AnnotationStore(tmp_path, CARD)
-    known = numbered(*range(200))
-    add(store, known)
-    victim = files(store)[7]
-    lost = {key for key in known if key[0] >> 2 == int(victim.parent.name)}
-    victim.write_bytes(victim.read_bytes()[:-1])
-    assert found(store, known).keys() == known.keys() - lost
-    assert store.blobs.damaged == [victim]
-    assert [record.message for record in caplog.records] == [
-        f"warning: {victim} is damaged (its content is not what its name says). It is set aside as "
-        f"{victim.name}.damaged; its sentences count as missing"
-    ]
-    assert unusual(store) == [f"{victim.name}.damaged"]
-    add(store, known)
-    assert found(store, known) == known
-    assert victim in files(store)
-    assert store.clean() == Cleaning(leftovers=1)
-    assert unusual(store) == []
-
-
 def test_files_in_the_wrong_place_are_set_aside(tmp_path):
     store, other = AnnotationStore(tmp_path, CARD), AnnotationStore(tmp_path, OTHER)
     add(other, numbered(1))

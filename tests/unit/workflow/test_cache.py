@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import multiprocessing
@@ -286,23 +285,6 @@ def test_a_cache_that_is_cleaned_while_a_stage_copies(study, runs, cache, monkey
     assert len(runs) == 2
     assert study("third") == study("fourth") == expected
     assert len(runs) == 3
-
-
-def test_a_cache_that_takes_nothing(study, runs, cache, capsys, monkeypatch):
-    code = errno.ENOSPC
-    copy = artefacts._copy_file
-
-    def half(source: Path, target: Path) -> None:
-        copy(source, target)
-        if target.is_relative_to(cache):
-            raise OSError(code, os.strerror(code), str(target))
-
-    monkeypatch.setattr(artefacts, "_copy_file", half)
-    study("first")
-    assert re.match(rf"warning: the cache cannot be used \(.*{os.strerror(code)}.*\); build_", _one_warning(capsys))
-    assert [path for path in cache.rglob("*") if path.is_file()] == []
-    study("second")
-    assert len(runs) == 2
 
 
 def work(folder: Path, cache: Path, worker: int, rounds: int) -> None:

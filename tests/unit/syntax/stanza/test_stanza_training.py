@@ -314,13 +314,6 @@ def test_words_of_trees_and_chunks(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_no_vectors_need_no_text(tmp_path: Path) -> None:
-    from stanza.models.common.pretrain import Pretrain
-
-    train(tmp_path / "vectors.pt", 0)
-    assert Pretrain(str(tmp_path / "vectors.pt")).emb.shape == (6, 1)
-
-
 def test_too_little_text(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("one two\n\n")
     with pytest.raises(DataError) as raised:
