@@ -8,6 +8,7 @@ from phrasemt.artefacts.artefact import Artefact, JsonFile, of_study
 from phrasemt.artefacts.scores import Power, PValues
 from phrasemt.artefacts.sidecar import DigestedFile
 from phrasemt.fields import Settings
+from phrasemt.printed.results import printed_mark
 from phrasemt.study.compared import ComparedFigure
 
 DIFFERENCE = "Δ"
@@ -125,8 +126,23 @@ class ScorecardEntry(ComparedFigure):
 
     @property
     def printed_text(self) -> str:
-        """The figure as the paper prints it."""
-        return f"{self.printed:{'+' if self.is_difference else ''}.{self.decimals}f}"
+        """The figure as the paper prints it, with a mark if it calls it significant."""
+        text = f"{self.printed:{'+' if self.is_difference else ''}.{self.decimals}f}"
+        return text + printed_mark(self.printed_significant)
+
+    @property
+    def text(self) -> str:
+        """Verdict and finding."""
+        return self.verdict + (f": {self.finding}" if self.finding else "")
+
+    @property
+    def significance(self) -> str:
+        """Of a figure that the paper calls significant, our p by its test (Koehn 2004) and over seeds."""
+        p_values = self.difference and self.difference.p_values
+        if self.printed_significant is None or not p_values:
+            return ""
+        over_seeds = "" if p_values.over_seeds is None else f", over seeds {p_values.over_seeds:.3f}"
+        return f"printed p < {self.printed_significant:g}; ours by the same test {p_values.koehn2004:.3f}{over_seeds}"
 
 
 class Scorecard(Settings):

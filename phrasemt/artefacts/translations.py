@@ -162,7 +162,8 @@ class LayerAttention(Settings):
     """Means over the real queries of one attention.
 
     mass: fraction of the weights on each order of n-grams, the mean over heads; heads: the same for each head.
-    entropy: in nats, the mean over heads. keys: number of tokens, n-grams or phrases with a weight above 0.
+    entropy: in nats, the mean over heads. keys: number of tokens, n-grams or phrases with a weight above 0. even: the
+    mass if all of them had the same weight; empty in files of versions that did not count it.
     """
 
     place: AttentionPlace
@@ -171,11 +172,17 @@ class LayerAttention(Settings):
     heads: list[list[float]]
     entropy: float
     keys: float
+    even: list[float] = Field(default_factory=list)
 
     @property
     def phrase_mass(self) -> float:
         """The part of n-grams of two or more tokens, in percent."""
         return 100 * sum(self.mass[1:])
+
+    @property
+    def even_phrase_mass(self) -> float | None:
+        """The same of even attention: what an untrained model has."""
+        return 100 * sum(self.even[1:]) if self.even else None
 
 
 class AttentionAnalysis(JsonFile, pattern=of_dataset("attention/{system}/{seed}/{split}.json"), format=2):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import logging
 import sys
 import textwrap
 from collections import defaultdict
@@ -33,18 +34,20 @@ from phrasemt.printed.results import (
     paper_named,
     row_at,
 )
-from phrasemt.report.claims import ClaimRow, Measured, beside_figures, claim_rows
+from phrasemt.report.claims import ClaimRow, Measured, beside_figures, claim_rows, ledger, needs
 from phrasemt.report.sections.this_run import beside_papers, costs, relative_costs
 from phrasemt.report.sections.trainings import read_training
 from phrasemt.report.tables import latex_tabular, markdown_rows
 from phrasemt.runs.display import table
 from phrasemt.scoring.gains import decided_pairs, read_gains
 from phrasemt.scoring.ratings import SCALES, SystemRating, score_sheets
-from phrasemt.study.compared import analysed_figures, claims_of, compared_costs
+from phrasemt.study.compared import analysed_figures, claims_of, compared_costs, paper_size
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.symbols import SPECIAL_TOKENS
 from phrasemt.workflow.paths import Paths
+
+log = logging.getLogger("phrasemt.papers")
 
 FORMATS = ("list", "markdown", "latex", "csv")
 PrintedAt = tuple[str, str]  # the place of a row, `paper/table/row`, and the heading of a column
@@ -70,12 +73,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=FORMATS,
         default="list",
         help="list: a line for each figure; markdown, latex, csv: the tables of the paper, with our figures beside the "
-        "printed ones (default: %(default)s)",
+        "printed ones; of --claims one table (default: %(default)s)",
     )
     parser.add_argument(
         "--claims",
         action="store_true",
-        help="list what the paper says in sentences, and what the files of --study measure of it",
+        help="what the paper says in sentences, and what the files of --study measure of it; with --format as a table",
     )
     parser.add_argument(
         "--ratings", type=Path, metavar="FOLDER", help="filled sheets of `phrasemt ratings`, for figures of raters"
@@ -97,6 +100,9 @@ def run(options: argparse.Namespace) -> None:
         print(*_studies_of(papers), sep="\n")
         return
     ratings = {one.system: one for one in score_sheets(options.ratings)[0]} if options.ratings else {}
+    if options.claims and options.format != "list":
+        _write_claims(papers, options.study or [], ratings, options.format)
+        return
     if options.claims:
         for number, paper in enumerate(papers):
             sys.stdout.write("\n" if number else "")
@@ -128,17 +134,34 @@ def _claims(paper: Paper, studies: Sequence[Path], ratings: Mapping[str, SystemR
     for name, claim in paper.claims.items():
         head = f"{name} ({HEDGES[claim.hedge]}; {claim.where}): {claim.content}."
         yield from ("", *textwrap.wrap(head, 110, subsequent_indent="  "))
-        yield from textwrap.wrap(f"evidence: {claim.evidence}", 110, initial_indent="  ", subsequent_indent="    ")
-        below = [
-            f"- {row.measured}: {', '.join(filter(None, (row.on, row.ours, row.direction)))}"
-            for row in rows
-            if row.claim.name == name
-        ]
-        for one in claim.measured if not studies else ():
-            needed = " and ".join(f"{paper.paper}/{row}" for row in (one.row, one.than) if row)
-            below.append(f"- {one.analysis}: needs systems that stand for {needed}")
+        evidence = f"evidence: {claim.evidence}" if claim.evidence else ""
+        yield from textwrap.wrap(evidence, 110, initial_indent="  ", subsequent_indent="    ")
+        below = [f"- {_found(row)}" for row in rows if row.claim.name == name]
+        below += [f"- {line}" for line in needs(paper, claim) if not studies]
         for line in dict.fromkeys(below):  # several measurements of a claim may need or find the same
             yield from textwrap.wrap(line, 110, initial_indent="  ", subsequent_indent="    ")
+
+
+def _found(row: ClaimRow) -> str:
+    chance = f"chance {row.chance}" if row.chance else ""
+    shows = f"{row.detectable} would show" if row.detectable else ""
+    found = ", ".join(filter(None, (row.on, row.ours, chance, shows, row.direction)))
+    return f"{row.measured}: {found}" if row.measured else found
+
+
+def _write_claims(
+    papers: Sequence[Paper], studies: Sequence[Path], ratings: Mapping[str, SystemRating], form: str
+) -> None:
+    rows = [row for paper in papers for study in studies for row in claims_beside(study, paper.paper, ratings)]
+    table = ledger(papers, rows)
+    if form == "csv":
+        csv.writer(sys.stdout, lineterminator="\n").writerows(table)
+    elif form == "latex":
+        columns = "p{3cm}p{1cm}p{1.5cm}p{2.5cm}p{2.5cm}p{1.5cm}rrp{1.5cm}p{1.5cm}"
+        caption = f"Claims of {', '.join(paper.authors for paper in papers)}"
+        sys.stdout.write("\n".join(latex_tabular(caption, "claims", table, columns=columns, wide=True)) + "\n")
+    else:
+        sys.stdout.write("\n".join(markdown_rows(table, right=())) + "\n")
 
 
 def _describe(paper: Paper, known: Mapping[PrintedAt, Sequence[Known]] | None) -> Iterator[str]:
@@ -207,15 +230,24 @@ def _cells(figure: Figure | None, known: Mapping[PrintedAt, Sequence[Known]]) ->
 def known_figures(given: Path, ratings: Mapping[str, SystemRating]) -> Iterator[tuple[PrintedAt, Known]]:
     """What a study knows of printed figures. given: its file or its name, which is enough for its scorecard.
 
-    ratings: of systems, from filled sheets. Raises PhrasemtError for a study without a table.
+    ratings: of systems, from filled sheets. Raises PhrasemtError for the name of a study without a table; of its file,
+    what needs no training is known.
     """
+    if given.suffix:
+        yield from _of_sizes(load_study(given))
+    if given.suffix and not Path(Paths(study_name(given)).table).exists():
+        log.warning("phrasemt papers: %s: the study has no table yet; only parameters are counted", given)
+        return
     content = _table(given)
     yield from _of_scorecard(content)
     if given.suffix:
         study = load_study(given)
         found = evidence_of(study, content, ratings)
-        for cost in beside_papers(list(compared_costs(study)), found.costs):
-            ours = "" if cost.ours is None else f"{cost.ours:.2f} times {cost.compared.unit}"
+        printed_costs = [cost for cost in compared_costs(study) if cost.cost != "parameters"]
+        for cost in beside_papers(printed_costs, found.costs):
+            ours = (
+                "" if cost.ours is None else f"{cost.ours:.2f} times {cost.compared.unit} (printed: {cost.printed:.2f})"
+            )
             yield (cost.compared.row, cost.compared.heading), Known(ours, "", cost.verdict, same_data=True)
         for printed, our_figure in beside_figures(analysed_figures(study), found):
             verdict = f"{our_figure.on}: {our_figure.verdict(printed)}"
@@ -262,10 +294,30 @@ def _of_scorecard(content: Table) -> Iterator[tuple[PrintedAt, Known]]:
             Known(
                 ours="" if shown is None else shown.text + shown.mark,
                 gap="" if entry.gap is None else f"{entry.gap:+.2f}",
-                verdict=entry.verdict + (f": {entry.finding}" if entry.finding else ""),
+                verdict="; ".join(filter(None, (entry.text, entry.significance))),
                 same_data=entry.same_data,
             ),
         )
+
+
+def _of_sizes(study: Study) -> Iterator[tuple[PrintedAt, Known]]:
+    """The parameters of the rows that systems stand for, at the size of the paper, which needs no training."""
+    import torch  # takes seconds, which other commands about papers need not wait for
+
+    from phrasemt.models.interface import build_model
+
+    for place in dict.fromkeys(place for system in study.systems.values() for place in system.stands_for):
+        for figure in figures_of_row(*row_at(place)):
+            size, symbols = paper_size(figure.of_row), figure.measure.symbols
+            if size is None or symbols is None or figure.cell.value is None:
+                continue
+            with torch.device("meta"):
+                model = build_model(size.model, source_vocabulary=symbols, target_vocabulary=symbols)
+            ours = sum(parameter.numel() for parameter in model.parameters()) / 1e6
+            gap = ours - figure.cell.value
+            same = "as printed" if abs(gap) < 10**-figure.measure.decimals else "not as printed"
+            known = Known(f"{ours:.2f}", f"{gap:+.2f}", f"{same}, {symbols:,} symbols a side", same_data=True)
+            yield (place, figure.of_column.heading), known
 
 
 def _of_ratings(study: Study, ratings: Mapping[str, SystemRating]) -> Iterator[tuple[PrintedAt, Known]]:

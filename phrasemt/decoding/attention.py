@@ -42,6 +42,7 @@ class AttentionStatistics:
         self._attention = attention
         self._queries = 0
         self._mass_hN: Tensor | float = 0.0
+        self._even_N: Tensor | float = 0.0
         self._entropy, self._keys = 0.0, 0.0
 
     def add(self, weights_BhQNK: Tensor, queries_BQ: Tensor) -> None:
@@ -50,11 +51,14 @@ class AttentionStatistics:
         self._queries += len(weights_RhNK)
         self._mass_hN = weights_RhNK.sum((0, 3)).cpu() + self._mass_hN
         self._entropy += float(torch.special.entr(weights_RhNK).sum((2, 3)).mean(1).sum())
-        self._keys += float((weights_RhNK > 0).sum((2, 3)).double().mean(1).sum())
+        keys_RN = (weights_RhNK > 0).sum(3).double().mean(1)
+        self._even_N = (keys_RN / keys_RN.sum(1, keepdim=True)).sum(0).cpu() + self._even_N
+        self._keys += float(keys_RN.sum())
 
     def means(self) -> LayerAttention:
         """The means over real queries."""
         assert isinstance(self._mass_hN, Tensor), "no weights were added"
+        assert isinstance(self._even_N, Tensor)
         heads_hN = self._mass_hN / self._queries
         return LayerAttention(
             place=self._attention.place,
@@ -63,6 +67,7 @@ class AttentionStatistics:
             heads=heads_hN.tolist(),
             entropy=self._entropy / self._queries,
             keys=self._keys / self._queries,
+            even=(self._even_N / self._queries).tolist(),
         )
 
 

@@ -34,8 +34,8 @@ HEDGES: dict[Hedge, str] = {
     "deontic": "a necessity",
 }
 AnalysisName = Literal[
-    "table", "parameters", "training time", "contrasts", "lengths", "length growth", "phrase mass", "entropy",
-    "level weights", "overfitting", "over-translation",
+    "table", "parameters", "updates", "training time", "contrasts", "lengths", "length growth", "phrase mass",
+    "entropy", "level weights", "overfitting", "ratings",
 ]  # fmt: skip
 
 
@@ -66,6 +66,8 @@ class Interval(Settings):
         """The interval in words."""
         if self.low is None:
             return f"at most {self.high:g}"
+        if self.low == self.high:
+            return f"{self.low:g}"
         return f"at least {self.low:g}" if self.high is None else f"{self.low:g} to {self.high:g}"
 
 
@@ -74,15 +76,20 @@ class ClaimTest(Settings):
 
     row, than: rows of the paper, `table/row`, that systems stand for; than: None for the figure of one system.
     expected: where our figure lies if the claim holds; of two systems their difference, of costs their ratio.
-    measure: analysis table, the measure of the paper. words: analyses lengths and contrasts, the group in words.
-    mistake: analysis contrasts, the kind. layer: analysis phrase mass, one layer of all. places: analysis entropy, the
-    attentions (phrasemt/files/attention.py); than_places: others of the same system, with which they are compared.
+    equal: the claim is that nothing differs, so an interval that reaches `expected` agrees. only_on: data of the paper,
+    if `expected` holds what the paper measured there; on other data, and at other sizes, nothing is decided (S3).
+    measure: analyses table and ratings, the measure of the paper. words: analyses lengths and contrasts, the group in
+    words. mistake: analysis contrasts, the kind. layer: analysis phrase mass, one layer of all. places: analysis
+    entropy, the attentions (phrasemt/files/attention.py); than_places: others of the same system, with which they are
+    compared.
     """
 
     analysis: AnalysisName
     row: str
     than: str | None = None
     expected: Interval
+    equal: bool = False
+    only_on: Name | None = None
     measure: Name | None = None
     words: Interval | None = None
     mistake: Name | None = None
@@ -92,7 +99,7 @@ class ClaimTest(Settings):
 
     @model_validator(mode="after")
     def _fits_the_analysis(self) -> ClaimTest:
-        needed = {"table": "measure", "lengths": "words", "entropy": "places"}.get(self.analysis)
+        needed = {"table": "measure", "ratings": "measure", "lengths": "words", "entropy": "places"}.get(self.analysis)
         if needed and not getattr(self, needed):
             raise ValueError(f"the analysis {self.analysis!r} needs {needed}")
         if self.than is None and self.is_ratio:
@@ -102,20 +109,30 @@ class ClaimTest(Settings):
     @property
     def is_ratio(self) -> bool:
         """Whether the figure is the ratio of the costs of two systems."""
-        return self.analysis in ("parameters", "training time")
+        return self.analysis in ("parameters", "updates", "training time")
 
 
 class Claim(Settings):
     """What a paper says in a sentence. content: in our words. hedge: how the paper qualifies it. where: in the paper.
 
     evidence: what would be evidence for it. measured: how it is measured (phrasemt/report/claims.py).
+    not_measurable: why no system of a study measures it.
     """
 
     content: Title
     hedge: Hedge
     where: Title
-    evidence: Title
-    measured: Sequence[ClaimTest] = Field(min_length=1)
+    evidence: Title | None = None
+    measured: Sequence[ClaimTest] = ()
+    not_measurable: Title | None = None
+
+    @model_validator(mode="after")
+    def _is_measured_or_says_why_not(self) -> Claim:
+        if bool(self.measured) == (self.not_measurable is not None) or bool(self.measured) != (
+            self.evidence is not None
+        ):
+            raise ValueError("a claim has evidence and measured, or not_measurable")
+        return self
 
 
 class PaperText(Settings):
@@ -152,7 +169,8 @@ class Measure(Settings):
     """What a figure measures. tolerance: the largest gap that counts as reproduced, whatever the interval.
 
     ours: None if the results table has no such column. cost: what of a system's cost the figure is; only ratios to the
-    baseline are compared. question: what raters answer (phrasemt/scoring/ratings.py). analysis: that finds the figure.
+    baseline are compared. symbols: of each vocabulary, for counts of parameters. question: what raters answer
+    (phrasemt/scoring/ratings.py). analysis: that finds the figure.
     """
 
     convention: Title
@@ -161,6 +179,7 @@ class Measure(Settings):
     tolerance: Annotated[float, Field(gt=0), Number()] | None = None
     ours: Counterpart | None = None
     cost: CostKind | None = None
+    symbols: Annotated[int, Field(gt=0), Number()] | None = None
     question: Name | None = None
     analysis: AnalysisName | None = None
 
@@ -190,13 +209,14 @@ class PaperColumn(Settings):
 
 
 class PrintedCell(Settings):
-    """A printed figure; null: the cell is empty in the paper.
+    """A printed figure; null: the cell is empty in the paper. high: the end of a range that begins at the value.
 
     significant: the p-value below which the paper calls the difference significant. test_sets: if they are others than
     those of the column.
     """
 
     value: Value | None
+    high: Value | None = None
     significant: Annotated[float, Field(gt=0, lt=1), Number()] | None = None
     note: Name | None = None
     test_sets: list[Name] | None = None
@@ -209,11 +229,13 @@ def _as_cell(value: Any) -> Any:
 class PaperRow(Settings):
     """A row: a system of the paper. baseline: the row that the paper compares it with, if not that of the table.
 
-    A baseline in another table is written `table/row`.
+    A baseline in another table is written `table/row`. preset, model: the system at the size of the paper, for costs.
     """
 
     title: Title
     baseline: str | None = None
+    preset: Name | None = None
+    model: dict[Name, Any] = Field(default_factory=dict)
     cells: dict[Name, Annotated[PrintedCell, BeforeValidator(_as_cell)]] = Field(default_factory=dict)
 
 
@@ -240,6 +262,11 @@ class Paper(Settings):
     claims: dict[Name, Claim] = Field(default_factory=dict)
 
 
+def printed_mark(significant: float | None) -> str:
+    """The mark of a p-value below which a paper calls a figure significant, as in our tables."""
+    return "" if significant is None else "‡" if significant <= 0.01 else "†"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Figure:
     """A printed figure with all that belongs to it. table, row, column: names in the file of the paper."""
@@ -256,9 +283,12 @@ class Figure:
 
     @property
     def printed_text(self) -> str:
-        """The figure as it is printed; differences have a sign."""
+        """The figure as it is printed; differences have a sign, and significant ones a mark."""
         sign = "+" if self.of_column.difference_to else ""
-        return f"{self.cell.value:{sign}.{self.measure.decimals}f}"
+        text = f"{self.cell.value:{sign}.{self.measure.decimals}f}"
+        if self.cell.high is not None:
+            text += f" to {self.cell.high:.{self.measure.decimals}f}"
+        return text + printed_mark(self.cell.significant)
 
     @property
     def of_table(self) -> PaperTable:

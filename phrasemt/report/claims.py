@@ -3,12 +3,13 @@
 A claim names analyses (phrasemt/printed/results.py); `ANALYSES` has a function for each. It yields a figure for each
 data set and test set: of one system, a difference of two systems, or of costs their ratio. Where the whole interval of
 a figure lies in the interval that the claim expects, the study agrees; where all of it lies outside, the study is
-against the claim; otherwise, and on fewer than 30 sentences or pairs, nothing is decided. Intervals:
+against the claim; otherwise, and on fewer than 30 sentences or pairs, nothing is decided. A claim that nothing differs
+agrees where the interval reaches the expected one. What a paper measured on its own data is not compared with figures
+of other data (S3). Intervals:
 
-* of scores, the 95 % interval in the results table; of two systems that are not compared there, none, so nothing is
-  decided;
-* of differences by length of the source and of contrastive accuracy, that of the paired test, for any two systems and
-  any group of lengths or distances (phrasemt/scoring/gains.py);
+* of scores, the 95 % interval in the results table;
+* of differences of scores that are not in the table, also by length of the source, and of contrastive accuracy, that of
+  the paired test, for any two systems and any group of lengths or distances (phrasemt/scoring/gains.py);
 * of shares (contrastive pairs, ratings), that of Wilson (1927), and of the difference of two shares of ratings that of
   Newcombe (1998, method 10), which takes them as independent, so it is too wide for two systems on the same sentences;
 * of other figures, from the lowest to the highest over the trainings, or the figure itself for one training, which is
@@ -27,19 +28,21 @@ from typing import NamedTuple
 import numpy as np
 
 from phrasemt.artefacts.scores import MetricComparison
-from phrasemt.artefacts.table import Table
+from phrasemt.artefacts.table import Cell, Table
+from phrasemt.artefacts.training import TrainingRecord
 from phrasemt.artefacts.translations import AttentionAnalysis, LayerAttention
-from phrasemt.printed.results import HEDGES, AnalysisName, Interval
+from phrasemt.printed.results import HEDGES, AnalysisName, Claim, Interval, Paper
 from phrasemt.report.page import Section, fill
 from phrasemt.report.sections.this_run import RelativeCost
 from phrasemt.report.sections.trainings import TrainingCurve
 from phrasemt.scoring.gains import ALL, BLEU, NATS, Bounds, DecidedPairs, Gains, quarters
-from phrasemt.scoring.ratings import SystemRating
+from phrasemt.scoring.ratings import SCALES, SystemRating
 from phrasemt.scoring.significance import undecided
 from phrasemt.scoring.statistics import wilson_interval
 from phrasemt.study.compared import AnalysedFigure, StudiedClaim, StudiedTest
 
 _TIMES_VARY = 0.1  # relative times of one device
+OTHER = "other data or another size"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +62,7 @@ class OurFigure(NamedTuple):
     """A measured figure. on: data set and test set. low, high: None where nothing is known of its variation.
 
     trainings: of the system with the fewest; None for a figure that no training changes. too_few: of `undecided`.
+    chance: the figure without any learning. detectable: the difference that would show in 80 % of all repetitions.
     """
 
     on: str
@@ -67,6 +71,8 @@ class OurFigure(NamedTuple):
     high: float | None
     trainings: int | None
     too_few: str = ""
+    chance: float | None = None
+    detectable: float | None = None
 
     @property
     def text(self) -> str:
@@ -75,31 +81,43 @@ class OurFigure(NamedTuple):
             return f"{self.value:.2f}"
         return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
 
-    def direction(self, expected: Interval) -> str:
-        """Whether the study agrees with a claim."""
+    @property
+    def chance_text(self) -> str:
+        """The figure without any learning, or nothing."""
+        return _number(self.chance)
+
+    def direction(self, expected: Interval, *, equal: bool = False) -> str:
+        """Whether the study agrees with a claim, or, if `equal`, with a claim that nothing differs."""
         if self.too_few:
             return self.too_few
         does_not_differ = self.low == self.high == 0 and 0 in (expected.low, expected.high)  # no gain, no loss
         found = "not decided"
-        if self.low is not None and self.high is not None and not does_not_differ:
-            if expected.covers(self.low, self.high):
-                found = "agrees"
-            elif expected.misses(self.low, self.high):
+        if self.low is not None and self.high is not None and (equal or not does_not_differ):
+            if expected.misses(self.low, self.high):
                 found = "against"
+            elif equal or expected.covers(self.low, self.high):
+                found = "agrees"
         return found + self._of_one_training
 
     def verdict(self, printed: AnalysedFigure) -> str:
         """Where a printed figure lies."""
+        if not printed.same_data and printed.than is None:
+            return OTHER
         if self.too_few:
             return self.too_few
         if self.low is None or self.high is None:
             found = "no interval"
         elif not printed.same_data:
             same = (self.value > 0) == ((printed.expected.low or 0) > 0)
-            found = f"other data: {'same' if same else 'opposite'} direction"
-        else:
+            direction = "no" if self.low <= 0 <= self.high else "same" if same else "opposite"
+            found = f"other data: {direction} direction"
+        elif printed.expected.low == printed.expected.high:
             lies = "outside of" if printed.expected.misses(self.low, self.high) else "in"
             found = f"the printed figure lies {lies} our interval"
+        else:
+            within = "in" if printed.expected.covers(self.low, self.high) else "partly in"
+            lies = "outside of" if printed.expected.misses(self.low, self.high) else within
+            found = f"our interval lies {lies} the printed range"
         return found + self._of_one_training
 
     @property
@@ -108,13 +126,18 @@ class OurFigure(NamedTuple):
 
 
 class ClaimRow(NamedTuple):
-    """A test of a claim. measured: what. ours: figure and interval, or empty. direction: or what is missing."""
+    """A test of a claim. measured: what. ours: figure and interval, or empty. direction: or what is missing.
+
+    chance, detectable: of `OurFigure`, or empty.
+    """
 
     claim: StudiedClaim
     measured: str
     on: str
     ours: str
     direction: str
+    chance: str = ""
+    detectable: str = ""
 
 
 def claims_section(
@@ -141,12 +164,47 @@ def claim_rows(claims: Iterable[StudiedClaim], evidence: Measured) -> Iterator[C
     """Yield a row for each of our figures, or one that says what the study has not measured."""
     titles = dict(evidence.table.systems)
     for claim in claims:
+        if claim.not_measurable:
+            yield ClaimRow(claim, "", "", "", f"not measurable: {claim.not_measurable}")
         for one in claim.measured:
-            found = [(ours.on, ours.text, ours.direction(one.expected)) for ours in our_figures(one, evidence)]
+            found = [
+                (ours.on, ours.text, _direction(ours, one), ours.chance_text, _number(ours.detectable))
+                for ours in our_figures(one, evidence)
+            ]
             missing = " and ".join(missing_rows(one))
             needed = f"no system stands for {missing}" if missing else ANALYSES[one.analysis][1]
-            for row in found or ([] if one.control else [("", "", f"not measured: {needed}")]):
+            for row in found or ([] if one.control else [("", "", f"not measured: {needed}", "", "")]):
                 yield ClaimRow(claim, _described(one, titles), *row)
+
+
+def _direction(ours: OurFigure, one: StudiedTest) -> str:
+    if one.comparable is not None and ours.on.split(", ")[0] not in one.comparable:
+        return OTHER
+    return ours.direction(one.expected, equal=one.equal)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def ledger(papers: Iterable[Paper], rows: Sequence[ClaimRow]) -> list[list[str]]:
+    """All claims of papers as a table. rows: about each; none without a study."""
+    table = [["claim", "hedge", "place", "evidence", "measured", "on", "chance", "would show", "ours", "direction"]]
+    for paper in papers:
+        for name, claim in paper.claims.items():
+            start = [claim.content, HEDGES[claim.hedge], f"{paper.authors}, {claim.where}", claim.evidence or ""]
+            own = [row for row in rows if (row.claim.paper, row.claim.name) == (paper.paper, name)]
+            ends = [[row.measured, row.on, row.chance, row.detectable, row.ours, row.direction] for row in own]
+            table += ([*start, *end] for end in ends or [["; ".join(needs(paper, claim)), *[""] * 5]])
+    return table
+
+
+def needs(paper: Paper, claim: Claim) -> list[str]:
+    """What measures a claim, or why nothing does."""
+    if claim.not_measurable:
+        return [f"not measurable: {claim.not_measurable}"]
+    rows = [(one, [f"{paper.paper}/{row}" for row in (one.row, one.than) if row]) for one in claim.measured]
+    return list(dict.fromkeys(f"{one.analysis}: needs systems that stand for {' and '.join(of)}" for one, of in rows))
 
 
 def beside_figures(figures: Iterable[AnalysedFigure], evidence: Measured) -> Iterator[tuple[AnalysedFigure, OurFigure]]:
@@ -169,7 +227,7 @@ def missing_rows(one: StudiedTest) -> list[str]:
 def _described(one: StudiedTest, titles: Mapping[str, str]) -> str:
     """What is measured. titles: of systems; rows of the paper stand for systems that the study does not have."""
     options = [
-        one.measure if one.analysis == "table" else one.analysis,
+        one.measure or one.analysis,
         one.mistake,
         f"{one.words.text} words" if one.words else None,
         f"{one.layer} layer" if one.layer else None,
@@ -179,7 +237,8 @@ def _described(one: StudiedTest, titles: Mapping[str, str]) -> str:
     if one.than is not None:
         sign = "over" if one.is_ratio else "minus"
         systems += f" {sign} {titles.get(one.than_system or '', one.than)}"
-    return f"{', '.join(filter(None, options))}: {systems}; expected {one.expected.text}"
+    null = ", or no difference that is significant" if one.equal else ""
+    return f"{', '.join(filter(None, options))}: {systems}; expected {one.expected.text}{null}"
 
 
 Figures = Iterator[OurFigure]
@@ -196,16 +255,34 @@ def _of_table(evidence: Measured, one: StudiedTest) -> Figures:
             continue
         on, trainings = f"{block.dataset}, {block.test_set}", len(system.by_seed or {})
         too_few = undecided(block.size, "pairs" if block.test_set is None else "sentences")
-        if than is not None:
-            tested = evidence.table.baselines.get(one.system or "") == one.than_system
-            difference = cells[one.system or ""].get(f"{key}_difference") if tested else None
-            value = system.value - than.value if difference is None else difference.value
-            low, high = (None, None) if difference is None else (difference.low, difference.high)
-            yield OurFigure(on, value, low, high, min(trainings, len(than.by_seed or {})), too_few)
-        elif system.low is None:
-            yield from _over_trainings(on, one, {one.system: list((system.by_seed or {0: system.value}).values())})
+        if than is None:
+            found = [OurFigure(on, system.value, system.low, system.high, trainings, too_few)]
+            if system.low is None:
+                found = list(_over_trainings(on, one, {one.system: _by_training(system)}))
+            guessed = cells.get("", {}).get(key)  # of decisions about chunks, those that look at nothing
+            chance = None if guessed is None else guessed.value
+            yield from (ours._replace(chance=chance) for ours in found)
+            continue
+        tested = evidence.table.baselines.get(one.system or "") == one.than_system
+        difference = cells[one.system or ""].get(f"{key}_difference") if tested else None
+        scored = (gains for gains in evidence.gains if (gains.name, gains.metric) == (on, BLEU))
+        if difference is not None:
+            detectable = difference.power.detectable if difference.power and difference.power.deviation else None
+            both = min(trainings, len(than.by_seed or {}))
+            interval = difference.low, difference.high
+            yield OurFigure(on, difference.value, *interval, both, too_few, detectable=detectable)
+        elif gains := next((gains for gains in scored if gains.has(key, one.than_system, one.system)), None):
+            for group in gains.in_metric(key).of(one.than_system or "", one.system or "", joint=[ALL]).joint:
+                yield _tested(on, evidence, one, group.comparison, too_few)
         else:
-            yield OurFigure(on, system.value, system.low, system.high, trainings, too_few)
+            by_system = {one.system: _by_training(system), one.than_system: _by_training(than)}
+            several = min(map(len, by_system.values())) > 1
+            for ours in _over_trainings(on, one, by_system):
+                yield ours if several else ours._replace(low=None, high=None)
+
+
+def _by_training(cell: Cell) -> list[float]:
+    return list((cell.by_seed or {0: cell.value}).values())
 
 
 def _ratios(
@@ -218,16 +295,21 @@ def _ratios(
             yield dataset, system / than
 
 
-def _parameters(evidence: Measured, one: StudiedTest) -> Figures:
-    numbers = {(training.dataset, training.system): training.record.parameters for training in evidence.trainings}
-    for dataset, ratio in _ratios(evidence, one, numbers):
-        yield OurFigure(dataset, ratio, ratio, ratio, None)
+def _of_records(number: Callable[[TrainingRecord], float]) -> Callable[..., Figures]:
+    """The analysis of the ratio of a number that each training records."""
+
+    def find(evidence: Measured, one: StudiedTest) -> Figures:
+        numbers = {(training.dataset, training.system): number(training.record) for training in evidence.trainings}
+        for dataset, ratio in _ratios(evidence, one, numbers):
+            yield OurFigure(dataset, ratio, ratio, ratio, None)
+
+    return find
 
 
 def _training_time(evidence: Measured, one: StudiedTest) -> Figures:
     """The ratio of the two ratios to their baseline, which must be the same."""
     if len({evidence.table.baselines.get(name or "", name) for name in (one.system, one.than_system)}) == 1:
-        times = {(cost.dataset, cost.system): ratios["training"] for _, cost, ratios, _ in evidence.costs}
+        times = {(cost.dataset, cost.system): ratios["training"] for _, cost, ratios, *_ in evidence.costs}
         for dataset, ratio in _ratios(evidence, one, times):
             low, high = (ratio * (1 + sign * _TIMES_VARY) for sign in (-1, 1))
             yield OurFigure(dataset, ratio, low, high, _trainings(evidence, one))
@@ -263,7 +345,7 @@ def _contrasts(evidence: Measured, one: StudiedTest) -> Figures:
             if one.than is None:
                 share = found.comparison.system.value / 100
                 figure = share_or_difference(share, found.sentences)
-                yield OurFigure(on, *figure, _trainings(evidence, one), too_few)
+                yield OurFigure(on, *figure, _trainings(evidence, one), too_few, chance=50)  # one of two is right
             else:
                 yield _tested(on, evidence, one, found.comparison, too_few)
 
@@ -299,8 +381,10 @@ def _with_both(evidence: Measured, one: StudiedTest) -> Iterator[tuple[Gains, st
 def _tested(
     on: str, evidence: Measured, one: StudiedTest, comparison: MetricComparison, too_few: str = ""
 ) -> OurFigure:
-    shown = comparison.shown
-    return OurFigure(on, shown.value, shown.low, shown.high, _trainings(evidence, one), too_few)
+    shown, power = comparison.shown, comparison.over_seeds
+    detectable = power.detectable if power and power.deviation else None
+    trainings = _trainings(evidence, one)
+    return OurFigure(on, shown.value, shown.low, shown.high, trainings, too_few, detectable=detectable)
 
 
 def _over_trainings(on: str, one: StudiedTest, values: Mapping[str | None, Sequence[float]]) -> Figures:
@@ -324,36 +408,57 @@ def _overfitting(evidence: Measured, one: StudiedTest) -> Figures:
         yield from _over_trainings(dataset, one, values)
 
 
-def _over_translation(evidence: Measured, one: StudiedTest) -> Figures:
-    """The difference in percent of translations that raters mark, mean over the raters."""
+def _of_raters(evidence: Measured, one: StudiedTest) -> Figures:
+    """The difference of the means over raters: of a share in percent, or of a scale, whose variation is not known."""
     system, than = (evidence.ratings.get(name or "") for name in (one.system, one.than_system))
-    if system and than:
-        share, than_share = ((one.means["over_translation"], one.items) for one in (system, than))
-        figure = share_or_difference(*share, than_share)
-        yield OurFigure(f"{system.items:,} rated sentences", *figure, 1, undecided(system.items))
+    if system and than and one.question:
+        value, than_value = (rating.means[one.question] for rating in (system, than))
+        on, too_few = f"{system.items:,} rated sentences", undecided(system.items)
+        if one.question in SCALES:
+            yield OurFigure(on, value - than_value, None, None, 1, too_few)
+        else:
+            yield OurFigure(on, *share_or_difference(value, system.items, (than_value, than.items)), 1, too_few)
 
 
-def _of_attention(figure: Callable[[AttentionAnalysis, StudiedTest], float | None]) -> Callable[..., Figures]:
-    """The analysis of a figure that each analysed training has."""
+def _of_attention(
+    figure: Callable[[AttentionAnalysis, StudiedTest], float | None],
+    chance: Callable[[AttentionAnalysis, StudiedTest], float | None] = lambda *_: None,
+) -> Callable[..., Figures]:
+    """The analysis of a figure that each analysed training has. chance: the figure of even attention."""
 
     def find(evidence: Measured, one: StudiedTest) -> Figures:
         values: dict[str, dict[str | None, list[float]]] = defaultdict(lambda: defaultdict(list))
+        even: dict[str, float | None] = {}
         for file in evidence.attention:
+            on = f"{file.dataset}, {file.test_set}"
             if (value := figure(file, one)) is not None:
-                values[f"{file.dataset}, {file.test_set}"][file.system].append(value)
+                values[on][file.system].append(value)
+                even[on] = chance(file, one) if file.system == one.system else even.get(on)
         for on, of_systems in values.items():
-            yield from _over_trainings(on, one, of_systems)
+            yield from (ours._replace(chance=even[on]) for ours in _over_trainings(on, one, of_systems))
 
     return find
 
 
 def _phrase_mass(file: AttentionAnalysis, one: StudiedTest) -> float | None:
     """The share of the weights on n-grams of two or more tokens, in percent, mean over the attentions."""
+    return _mean([attention.phrase_mass for attention in _with_ngrams(file, one)])
+
+
+def _even_phrase_mass(file: AttentionAnalysis, one: StudiedTest) -> float | None:
+    """The same share of even attention."""
+    return _mean([mass for attention in _with_ngrams(file, one) if (mass := attention.even_phrase_mass) is not None])
+
+
+def _with_ngrams(file: AttentionAnalysis, one: StudiedTest) -> list[LayerAttention]:
     chosen = [attention for attention in file.attentions if len(attention.mass) > 1]
     top = max((attention.layer for attention in chosen), default=0)
     layer = {"top": top, "middle": (top + 1) // 2, None: None}[one.layer]
-    masses = [attention.phrase_mass for attention in chosen if layer in (None, attention.layer)]
-    return math.fsum(masses) / len(masses) if masses else None
+    return [attention for attention in chosen if layer in (None, attention.layer)]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
 
 
 def _entropy(file: AttentionAnalysis, one: StudiedTest) -> float | None:
@@ -365,8 +470,7 @@ def _entropy(file: AttentionAnalysis, one: StudiedTest) -> float | None:
 
 
 def _relative_entropy(attentions: Sequence[LayerAttention], places: Sequence[str]) -> float | None:
-    shares = [one.entropy / math.log(one.keys) for one in attentions if one.place in places and one.keys > 1]
-    return math.fsum(shares) / len(shares) if shares else None
+    return _mean([one.entropy / math.log(one.keys) for one in attentions if one.place in places and one.keys > 1])
 
 
 def _level_weights(file: AttentionAnalysis, one: StudiedTest) -> float | None:
@@ -382,14 +486,15 @@ _SHEETS = "sheets that raters have filled in (`phrasemt ratings`), with --rating
 # Of each analysis, the function that finds our figures if the study has the systems, and what they are made from.
 ANALYSES: Mapping[AnalysisName, tuple[Callable[[Measured, StudiedTest], Figures], str]] = {
     "table": (_of_table, "the results table has no such score"),
-    "parameters": (_parameters, "records of both trainings"),
+    "parameters": (_of_records(lambda record: record.parameters), "records of both trainings"),
+    "updates": (_of_records(lambda record: record.updates), "records of both trainings"),
     "training time": (_training_time, _TIMES),
     "contrasts": (_contrasts, "contrast_sets with such pairs, or a generator"),
     "lengths": (_lengths, "translated sentences of such lengths"),
     "length growth": (_length_growth, "sentences of different lengths"),
-    "phrase mass": (_of_attention(_phrase_mass), "attention to n-grams"),
+    "phrase mass": (_of_attention(_phrase_mass, _even_phrase_mass), "attention to n-grams"),
     "entropy": (_of_attention(_entropy), "attentions of these places"),
     "level weights": (_of_attention(_level_weights), "ta: on"),
     "overfitting": (_overfitting, "evaluations of both trainings"),
-    "over-translation": (_over_translation, _SHEETS),
+    "ratings": (_of_raters, _SHEETS),
 }

@@ -27,6 +27,7 @@ from phrasemt.artefacts.scores import (
 from phrasemt.artefacts.sidecar import DigestedFile
 from phrasemt.artefacts.table import DIFFERENCE, HEADINGS, Block, Cell, Column, Row, Scorecard, ScorecardEntry, Verdict
 from phrasemt.errors import MismatchError, check_equal
+from phrasemt.printed.results import printed_mark
 from phrasemt.report.blocks import Key, Place, Runs, by_file, mean_cell, note_on_seeds, read_parts, read_runs
 from phrasemt.scoring.external import metric_key
 from phrasemt.scoring.scores import check_comparable
@@ -295,7 +296,8 @@ _NOTE = (
     "tolerance of the measure ({tolerances}); within noise: the printed figure lies in our 95 % interval; else not "
     "reproduced. Other data: differences to the baseline of the paper are compared, never the figures; significant: "
     "p < 0.05, as in the tables; in brackets what would be so in 80 % of all repetitions. Not tested: no system was "
-    "trained several times, or the figure is a mean over test sets."
+    "trained several times, or the figure is a mean over test sets. Printed marks: of the paper; our p beside them: by "
+    "the test that it used, paired bootstrap, one-sided, over sentences (Koehn 2004), and over sentences and trainings."
 )
 
 
@@ -408,11 +410,12 @@ def scorecard_rows(scorecard: Scorecard) -> Iterator[tuple[str, ...]]:
         shown = entry.difference if other and entry.difference is not None else ours
         printed = entry.printed_text
         if other and entry.printed_difference is not None:
-            printed = f"{entry.printed_difference:+.2f} to {entry.printed_baseline}"
+            mark = printed_mark(entry.printed_significant)
+            printed = f"{entry.printed_difference:+.2f}{mark} to {entry.printed_baseline}"
         marks = "".join(f"[{number}]" for number in sorted(scorecard.footnotes.index(note) + 1 for note in entry.notes))
         yield (
             entry.title,
-            entry.verdict + (f": {entry.finding}" if entry.finding else ""),
+            "; ".join(filter(None, (entry.text, entry.significance))),
             printed,
             "" if shown is None else shown.text + shown.mark,
             "" if entry.gap is None else f"{entry.gap:+.2f}",

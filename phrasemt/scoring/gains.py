@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -131,6 +131,21 @@ class Gains:
     @cached_property
     def _slopes(self) -> dict[tuple[Bounds, ...], _Drawn | None]:
         return {}
+
+    def has(self, metric: str, *systems: str | None) -> bool:
+        """Whether these systems are among the scored ones, and all scores are in this metric, too."""
+        scores = (one for side in self.of_systems.values() for one in side)
+        return {*systems} <= self.of_systems.keys() and all(metric in one.statistics for one in scores)
+
+    @cached_property
+    def _in_metrics(self) -> dict[str, Gains]:
+        return {self.metric: self}
+
+    def in_metric(self, metric: str) -> Gains:
+        """The same systems in another metric of their scores."""
+        if metric not in self._in_metrics:
+            self._in_metrics[metric] = replace(self, metric=metric)
+        return self._in_metrics[metric]
 
     def of(
         self, baseline: str, system: str, *, groups: Sequence[Bounds] = (), joint: Sequence[Bounds] = ()

@@ -8,6 +8,7 @@ the baseline are compared: the baseline of the row (`Study.baseline_of`) must st
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from phrasemt.fields import Settings
 from phrasemt.printed.results import (
@@ -18,12 +19,15 @@ from phrasemt.printed.results import (
     Figure,
     Interval,
     Paper,
+    PaperRow,
     baseline_place,
     figures_of_row,
     load_papers,
     row_at,
 )
-from phrasemt.study.schema import Study
+from phrasemt.study.schema import Study, System
+
+_SIZE = "width", "ffn_width", "heads", "encoder_layers", "decoder_layers"
 
 
 class ComparedFigure(Settings):
@@ -63,7 +67,8 @@ class ComparedCost(Settings):
     """A printed cost of a system, relative to the row that the baseline of the system stands for.
 
     place: paper, table and row as printed. row: `paper/table/row`. unit: the title of the row that it is relative to.
-    notes: discrepancies in the paper.
+    comparable: the data sets where both systems have the size and the data of the paper. updates: of the row, relative
+    to the other one. notes: discrepancies in the paper.
     """
 
     system: str
@@ -73,6 +78,8 @@ class ComparedCost(Settings):
     unit: str
     cost: CostKind
     printed: float
+    comparable: list[str]
+    updates: float = 1.0
     notes: list[str]
 
 
@@ -83,7 +90,11 @@ def compared_figures(study: Study) -> Iterator[ComparedFigure]:
             paper, table, row = row_at(place)
             baseline = _row_of_baseline(study, name, place)
             figures = figures_of_row(paper, table, row)
-            compared = [one for one in figures if one.measure.ours is not None and one.data and one.test_sets]
+            compared = [
+                one
+                for one in figures
+                if one.measure.ours is not None and one.data and one.test_sets and _is_to_the_baseline(one)
+            ]
             for dataset in study.datasets:
                 for figure, test_sets, same in _on_dataset(study, dataset, compared, baseline):
                     yield _compared(name, place, figure, baseline, dataset, test_sets, same)
@@ -100,6 +111,10 @@ def compared_costs(study: Study) -> Iterator[ComparedCost]:
                 unit = None if baseline is None else figure.of_table.rows[baseline].cells.get(figure.column)
                 if cost and row != baseline and unit and unit.value and figure.cell.value:
                     assert baseline is not None
+                    places = ((name, f"{table}/{row}"), (study.baseline_of(name), f"{table}/{baseline}"))
+                    same_size = all(_has_size(study, one, paper, place) for one, place in places)
+                    sizes = [paper_size(figure.of_table.rows[one]) for one in (row, baseline)]
+                    updates = [one.training.max_updates if one else 1 for one in sizes]
                     yield ComparedCost(
                         system=name,
                         place=f"{paper.authors}, {figure.of_table.caption.split(':')[0]}, {figure.of_row.title}",
@@ -108,6 +123,8 @@ def compared_costs(study: Study) -> Iterator[ComparedCost]:
                         unit=figure.of_table.rows[baseline].title,
                         cost=cost,
                         printed=figure.cell.value / unit.value,
+                        comparable=_on_data(study, f"{paper.paper}/{figure.of_column.data}") if same_size else [],
+                        updates=updates[0] / updates[1],
                         notes=figure.notes,
                     )
 
@@ -140,13 +157,18 @@ def _on_dataset(
             names = [dataset.test_set_for(test_set) for test_set in figure.test_sets]
             yield figure, [found for found in names if found is not None] if None not in names else [], True
         return
-    others = [figure for figure in compared if figure.of_column.difference_to is None]
+    others = [figure for figure in compared if figure.of_column.difference_to in (None, baseline)]
     same_pair = [figure for figure in others if _languages(figure) == dataset.languages]
     chosen = same_pair or others
     averages = [
         figure
         for figure in chosen
-        if len(figure.test_sets) > 1 and (baseline in (None, figure.row) or figure.difference_to(baseline) is not None)
+        if len(figure.test_sets) > 1
+        and (
+            baseline in (None, figure.row)
+            or figure.of_column.difference_to
+            or figure.difference_to(baseline) is not None
+        )
     ]
     chosen = averages or [figure for figure in chosen if len(figure.test_sets) == 1] or chosen
     for test_set in dataset.test_sets:
@@ -179,7 +201,7 @@ def _compared(
         printed=figure.cell.value,
         printed_significant=figure.cell.significant,
         is_difference=column.difference_to is not None,
-        printed_difference=None if baseline is None or baseline == figure.row else figure.difference_to(baseline),
+        printed_difference=_printed_difference(figure, baseline),
         printed_baseline=None if baseline is None else figure.of_table.rows[baseline].title,
         data=f"{data.about}, {', '.join(figure.test_sets)}",
         kind=measure.ours.kind,
@@ -191,11 +213,25 @@ def _compared(
     )
 
 
+def _is_to_the_baseline(figure: Figure) -> bool:
+    """Whether a figure is no difference, or one to the row that its row is compared with."""
+    to = figure.of_column.difference_to
+    return to is None or baseline_place(figure.place) == f"{figure.paper.paper}/{figure.table}/{to}"
+
+
+def _printed_difference(figure: Figure, baseline: str | None) -> float | None:
+    if baseline is None or baseline == figure.row:
+        return None
+    return figure.cell.value if figure.of_column.difference_to == baseline else figure.difference_to(baseline)
+
+
 class StudiedTest(ClaimTest):
     """A test of a claim by systems of a study.
 
     system, than_system: that stand for the rows; None where the study has none. control: the system is a control of
-    one that does. counterpart: where figures of the measure stand in the results table.
+    one that does. counterpart: where figures of the measure stand in the results table; question: what raters answer
+    about it. comparable: the data sets where a claim about data of the paper may be decided, at the size of the paper;
+    None: all.
     """
 
     paper: str
@@ -203,6 +239,8 @@ class StudiedTest(ClaimTest):
     than_system: str | None = None
     control: bool = False
     counterpart: Counterpart | None = None
+    question: str | None = None
+    comparable: list[str] | None = None
 
 
 class StudiedClaim(Claim):
@@ -214,7 +252,8 @@ class StudiedClaim(Claim):
 
 
 class AnalysedFigure(StudiedTest):
-    """A printed figure that an analysis finds: a difference on a group of lengths, or a share of the attention.
+    """A printed figure that an analysis finds: a difference on a group of lengths or to another row than the baseline,
+    or a share of the attention.
 
     heading: of the column. same_data: whether data sets of the study are those of the paper, where that matters.
     """
@@ -241,13 +280,25 @@ def claims_of(paper: Paper, study: Study) -> Iterator[StudiedClaim]:
 
 
 def _studied_tests(paper: Paper, study: Study, one: ClaimTest) -> Iterator[StudiedTest]:
-    ours = paper.measures[one.measure].ours if one.measure else None
+    measure = paper.measures[one.measure] if one.measure else None
     others = _standing_for(study, f"{paper.paper}/{one.than}") if one.than else []
     for system in _standing_for(study, f"{paper.paper}/{one.row}") or [None]:
         # Of several systems that stand for the other row, the baseline is the one that comparisons are made with.
         baseline = None if system is None else study.baseline_of(system)
         than = baseline if baseline in others else next(iter(others), None)
-        found = StudiedTest(**dict(one), paper=paper.paper, system=system, than_system=than, counterpart=ours)
+        comparable = None
+        if one.only_on:
+            sizes = [_has_size(study, name, paper, row) for name, row in ((system, one.row), (than, one.than)) if row]
+            comparable = _on_data(study, f"{paper.paper}/{one.only_on}") if all(sizes) else []
+        found = StudiedTest(
+            **dict(one),
+            paper=paper.paper,
+            system=system,
+            than_system=than,
+            counterpart=measure and measure.ours,
+            question=measure and measure.question,
+            comparable=comparable,
+        )
         yield found
         for control in study.controls.get(system or "", ()) if than and not one.is_ratio else ():
             if control != than:
@@ -260,16 +311,19 @@ def analysed_figures(study: Study) -> Iterator[AnalysedFigure]:
     for name, system in study.systems.items():
         for figure in (figure for place in system.stands_for for figure in figures_of_row(*row_at(place))):
             column, paper = figure.of_column, figure.paper
-            than = f"{figure.table}/{column.difference_to}" if column.words and column.difference_to else None
+            other = column.difference_to if column.words or not _is_to_the_baseline(figure) else None
+            than = f"{figure.table}/{other}" if other else None
             if not (figure.measure.analysis or than):
                 continue
             others = _standing_for(study, f"{paper.paper}/{than}") if than else []
             yield AnalysedFigure(
-                analysis=figure.measure.analysis or "lengths",
+                analysis=figure.measure.analysis or ("lengths" if column.words else "table"),
+                measure=None if figure.measure.analysis or column.words else column.measure,
+                counterpart=figure.measure.ours,
                 row=f"{figure.table}/{figure.row}",
                 than=than,
                 words=column.words,
-                expected=Interval(low=figure.cell.value, high=figure.cell.value),
+                expected=Interval(low=figure.cell.value, high=figure.cell.high or figure.cell.value),
                 paper=paper.paper,
                 system=name,
                 than_system=next(iter(others), None),
@@ -278,6 +332,29 @@ def analysed_figures(study: Study) -> Iterator[AnalysedFigure]:
                 printed=figure.printed_text,
                 same_data=f"{paper.paper}/{column.data}" in data,
             )
+
+
+def _on_data(study: Study, place: str) -> list[str]:
+    """The data sets that stand for data of a paper."""
+    return [name for name, dataset in study.datasets.items() if dataset.stands_for == place]
+
+
+def paper_size(row: PaperRow) -> System | None:
+    """The system of a row at the size of the paper; None where the paper's file does not say it."""
+    return None if row.preset is None else System.model_validate({"preset": row.preset, "model": row.model})
+
+
+def _has_size(study: Study, system: str | None, paper: Paper, place: str) -> bool:
+    """Whether a system has widths, heads and layers of the row that it stands for; True where these are not known."""
+    table, row = place.split("/")
+    printed = paper_size(paper.tables[table].rows[row])
+    if system not in study.models or printed is None:
+        return True
+    return _sizes(study.models[system]) == _sizes(printed)
+
+
+def _sizes(system: System) -> list[Any]:
+    return [getattr(system.model, key, None) for key in _SIZE]
 
 
 def _standing_for(study: Study, place: str) -> list[str | None]:

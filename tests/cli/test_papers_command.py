@@ -65,9 +65,9 @@ def test_two_studies_fill_one_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows == [
         ["", "En-De, printed", "ours", "En-Fr, printed", "ours"],
         ["Transformer Base", "27.38", "27.50", "39.34", "39.00"],
-        ["Transformer Base + PR", "28.67", "28.60", "40.71", ""],
+        ["Transformer Base + PR", "28.67‡", "28.60", "40.71‡", ""],
         ["Transformer Big", "28.49", "", "41.36", ""],
-        ["Transformer Big + PR", "29.60", "", "42.45", ""],
+        ["Transformer Big + PR", "29.60‡", "", "42.45‡", ""],
     ]
 
 
@@ -76,7 +76,7 @@ def test_on_other_data_the_difference_stands_beside_the_figure(capsys: pytest.Ca
     Path("results/en-de").rmdir()
     _table_of("de", {"base": 37.5, "pr": 38.0}, same_data=False)
     assert main(["papers", "xu2020", "--study", "en-de", "--format", "csv"]) == 0
-    assert "Transformer Base + PR,28.67,0.50‡ (other data)," in capsys.readouterr().out
+    assert "Transformer Base + PR,28.67‡,0.50‡ (other data)," in capsys.readouterr().out
 
 
 def test_a_study_without_a_table_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,7 +97,7 @@ def test_claims_stand_beside_what_a_study_measures(capsys: pytest.CaptureFixture
         lines = re.sub(r"\n {4,}", " ", claim).splitlines()
         assert len(set(lines)) == len(lines), "each line once"
     assert "beyond-ten-words (stated; Section 4.5, Figure 4): Over more than ten words" in of_study
-    assert "not measured: no system stands for xu2020/table-1/big" in of_study
+    assert "not measured: no system stands for xu2020/table-2/max-attn-ta and xu2020/table-2/big" in of_study
     assert main(["papers", "xu2020", "--claims"]) == 0
     assert "level weights: needs systems that stand for xu2020/table-2/max-attn-ta" in capsys.readouterr().out
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from statistics import fmean
 
 from phrasemt.artefacts.scores import GainByLength, MetricComparison
@@ -313,27 +314,37 @@ def _masses(files: Sequence[AttentionAnalysis], label: Label) -> Analysis:
                 )
             )
             for one in of_place:
-                rows.append([f"{PLACE_NAMES[place]}, layer {one.layer}", *(f"{100 * part:.1f}" for part in one.mass)])
-        mean = round(sum(one.phrase_mass for one in found) / len(found), 1)
+                shares = (_share(part, chance) for part, chance in zip_longest(one.mass, one.even))
+                rows.append([f"{PLACE_NAMES[place]}, layer {one.layer}", *shares])
+        mean = round(fmean(one.phrase_mass for one in found), 1)
+        chances = [one.even_phrase_mass for one in found]
+        even_mean = "" if None in chances else f" (even: {fmean(one for one in chances if one is not None):.1f} %)"
         name = f"{label(file)}, {file.dataset} {file.test_set}"
         drawings.append(
             draw_categories(
                 f"mass-{file.system}-{file.seed}-{file.dataset}-{file.test_set}",
                 list(map(str, layers)),
                 series,
-                title=f"{name}: {mean:.1f} % on n-grams",
+                title=f"{name}: {mean:.1f} % on n-grams{even_mean}",
                 x_label="layer",
                 y_label="attention on n-grams, %",
             )
         )
         orders = max(len(one.mass) for one in found)
         headings = [name, "tokens", *(f"{order}-grams" for order in range(2, orders + 1))]
-        tables.append(TextTable(caption="Share of attention by order, percent", headings=headings, rows=rows))
+        tables.append(
+            TextTable(caption="Share of attention by order, percent (of even attention)", headings=headings, rows=rows)
+        )
     text = (
         "Share of attention that n-grams of two or more tokens have, mean over the positions of the test set and the "
-        "heads; bars reach from the head with the smallest share to the one with the largest."
+        "heads; bars reach from the head with the smallest share to the one with the largest. Even: the share if all "
+        "tokens and n-grams that a position may use had the same weight, as in a model that has learned nothing."
     )
     return Analysis(heading="Attention on n-grams by layer", text=text, drawings=drawings, tables=tables)
+
+
+def _share(part: float, even: float | None) -> str:
+    return f"{100 * part:.1f}" + ("" if even is None else f" ({100 * even:.1f})")
 
 
 def _entropies(files: Sequence[AttentionAnalysis], label: Label) -> Analysis:
@@ -346,7 +357,8 @@ def _entropies(files: Sequence[AttentionAnalysis], label: Label) -> Analysis:
         tables.append(TextTable(caption=caption, headings=headings, rows=rows))
     text = (
         "How many keys a position attends to: e to the mean entropy of its weights, of the keys that it may use (mean "
-        "over positions, heads and layers). A smaller number means a more decided attention."
+        "over positions, heads and layers), to all of which even attention would attend. A smaller number means a more "
+        "decided attention."
     )
     return Analysis(heading="How decided attention is", text=text, tables=tables)
 

@@ -11,6 +11,7 @@ themselves. A ratio of jobs of different hosts is not shown.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -79,7 +80,7 @@ class SystemCost:
 
     training: seconds of a whole training, without evaluations. token: seconds for a target token of it, from the median
     of each training. decoding: wall seconds of all test sets.
-    hosts: on which it was trained and translated. devices: on which it was trained.
+    updates: of a training. hosts: on which it was trained and translated. devices: on which it was trained.
     """
 
     dataset: str
@@ -91,18 +92,21 @@ class SystemCost:
     decoding: float | None
     hosts: frozenset[str]
     devices: frozenset[str]
+    updates: float | None = None
 
 
 class RelativeCost(NamedTuple):
     """The cost of a system beside the baseline. ratios: of each kind, None for one that is not known.
 
     together: whether both were trained and translated on one host and kind of device; else ratios of times are unknown.
+    updates: of the system over those of the baseline.
     """
 
     title: str
     cost: SystemCost
     ratios: Mapping[Kind, float | None]
     together: bool
+    updates: float | None = None
 
 
 def cost_tables(
@@ -118,20 +122,21 @@ def cost_tables(
         headings=("System", "Data set", "Parameters", "Ratio", "Training", "For a token", "Decoding"),
         rows=[
             (title, cost.dataset, parameters_text(cost.parameters, cost.idle), *map(_shown, ratios.values()))
-            for title, cost, ratios, _ in relative
+            for title, cost, ratios, *_ in relative
         ],
         left=("Data set",),
     )
     yield TextTable(
         caption="Cost beside the papers: ratios to the baseline of each system, and to the row of the paper that it "
-        "stands for. As printed: at most 10 % apart. The papers measured on GPUs, with their own code, sizes and "
-        "batches; a time of training is that of the whole training. Times on one host are compared, even where jobs "
-        "shared it.",
+        "stands for. As printed: at most 10 % apart; other data or another size: not compared. The papers measured on "
+        "GPUs, with their own code and batches. A time of training is that of the whole training; where the updates "
+        "are not in the ratio of the paper, both are divided by the updates, which is said. Times on one host are "
+        "compared, even where jobs shared it.",
         headings=("System", "Data set", "Row", "Cost", "Printed", "Ours", "Verdict"),
         rows=[
             (
                 *(one.relative.title, one.relative.cost.dataset, one.compared.place, one.compared.cost),
-                *(f"{one.compared.printed:.2f}", _shown(one.ours), ". ".join([one.verdict, *one.compared.notes])),
+                *(f"{one.printed:.2f}", _shown(one.ours), ". ".join([one.verdict, *one.compared.notes])),
             )
             for one in beside_papers(printed, relative)
         ],
@@ -159,6 +164,7 @@ def costs(study: str, trainings: Sequence[TrainingCurve]) -> list[SystemCost]:
                 dataset=dataset,
                 system=system,
                 parameters=own[0].record.parameters,
+                updates=statistics.fmean(one.record.updates for one in own),
                 idle=own[0].record.idle_parameters,
                 training=statistics.fmean(trained) if trained else None,
                 token=1 / statistics.fmean(speeds) if speeds else None,
@@ -195,15 +201,16 @@ def relative_costs(
                 kind: _ratio(getattr(one, kind), getattr(baseline, kind)) if together or kind == "parameters" else None
                 for kind in get_args(Kind)
             }
-            rows.append(RelativeCost(title, one, ratios, together))
+            rows.append(RelativeCost(title, one, ratios, together, _ratio(one.updates, baseline.updates)))
     return rows
 
 
 class CostBesidePaper(NamedTuple):
-    """A printed cost beside ours, which is None where it was not measured."""
+    """A printed cost beside ours, which is None where it was not measured. Both may be for one update."""
 
     compared: ComparedCost
     relative: RelativeCost
+    printed: float
     ours: float | None
     verdict: str
 
@@ -212,14 +219,18 @@ def beside_papers(printed: Sequence[ComparedCost], rows: Sequence[RelativeCost])
     """Yield the printed costs of the systems beside ours, with a verdict on each."""
     for row in rows:
         for cost in (cost for cost in printed if cost.system == row.cost.system):
-            ours = row.ratios[cost.cost]
+            value, ours, for_one = cost.printed, row.ratios[cost.cost], ""
+            if ours and cost.cost == "training" and row.updates and not math.isclose(row.updates, cost.updates):
+                value, ours, for_one = value / cost.updates, ours / row.updates, ", for one update"
             if ours is None:
                 verdict = "not measured" if row.together else "not measured on one device"
-            elif abs(ours / cost.printed - 1) <= _TOLERANCE:
-                verdict = "as printed"
+            elif row.cost.dataset not in cost.comparable:
+                verdict = f"other data or another size{for_one}"
+            elif abs(ours / value - 1) <= _TOLERANCE:
+                verdict = f"as printed{for_one}"
             else:
-                verdict = f"{'higher' if ours > cost.printed else 'lower'} than printed"
-            yield CostBesidePaper(cost, row, ours, verdict)
+                verdict = f"{'higher' if ours > value else 'lower'} than printed{for_one}"
+            yield CostBesidePaper(cost, row, value, ours, verdict)
 
 
 def _shown(ratio: float | None) -> str:

@@ -29,6 +29,7 @@ def test_means_over_real_queries() -> None:
     assert found.mass == [0.25, 0.75]
     assert found.entropy == pytest.approx(math.log(4) / 2)
     assert found.keys == 2.5
+    assert found.even == pytest.approx([0.4, 0.6])  # of 1 token and 1.5 bigrams with a weight, mean over the heads
 
 
 @pytest.mark.parametrize(("count", "wanted", "chosen"), [(10, 3, [0, 3, 6]), (2, 5, [0, 1]), (5, 0, [])])

@@ -119,9 +119,24 @@ def test_a_difference_of_scores_has_the_interval_of_its_comparison() -> None:
     assert (finding.value, finding.low, finding.high, finding.trainings) == (1.0, 0.4, 1.6, 1)
 
 
-def test_scores_that_nobody_compared_decide_nothing() -> None:
+def test_scores_that_nobody_compared_decide_nothing_without_sentences() -> None:
     finding = found(measurement("table", **BLEU), artefacts())
     assert (finding.value, finding.direction(Interval(low=0))) == (1.0, "not decided (one training)")
+
+
+def test_two_systems_that_the_table_does_not_compare_have_the_paired_test() -> None:
+    tested = SCORED.of("base", "pr", joint=[gains.ALL]).joint[0].comparison
+    finding = found(measurement("table", **BLEU), artefacts(gains=[SCORED], seeds=2))
+    assert (finding.value, finding.low, finding.high) == (tested.shown.value, tested.shown.low, tested.shown.high)
+    assert tested.over_seeds
+    assert finding.detectable == tested.over_seeds.detectable
+
+
+@pytest.mark.parametrize(("low", "high", "direction"), [(-1, 2, "agrees"), (0.2, 1, "against"), (-2, -1, "agrees")])
+def test_a_claim_that_nothing_differs_agrees_without_a_significant_difference(
+    low: float, high: float, direction: str
+) -> None:
+    assert OurFigure("", 0.5, low, high, 3).direction(Interval(high=0), equal=True) == direction
 
 
 def test_differences_of_shares_are_those_of_newcombe() -> None:
@@ -158,7 +173,8 @@ def test_accuracy_over_more_than_ten_words_joins_groups() -> None:
     assert finding.on == "wmt, lingeval97 (400 pairs)"
     assert finding.direction(Interval(low=0)) == "agrees (one training)"
     alone = measurement("contrasts", than=False, mistake="subj_verb_agreement", expected={"low": 50})
-    assert found(alone, artefacts(contrasts=files)).value == pytest.approx(100 * (360 + 270 + 70) / 800)
+    share = found(alone, artefacts(contrasts=files))
+    assert (share.value, share.chance) == (pytest.approx(100 * (360 + 270 + 70) / 800), 50)
 
 
 def test_claims_and_the_report_share_the_samples_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,7 +247,15 @@ def test_a_range_without_sentences_is_not_made_up() -> None:
 def attention(system: str, seed: int, masses: Mapping[int, float], **others: Any) -> AttentionAnalysis:
     """masses: the share of bigrams by layer."""
     attentions = [
-        LayerAttention(place=place, layer=layer, mass=[1 - mass, mass], heads=[[1 - mass, mass]], entropy=1.0, keys=9.0)
+        LayerAttention(
+            place=place,
+            layer=layer,
+            mass=[1 - mass, mass],
+            heads=[[1 - mass, mass]],
+            entropy=1,
+            keys=9,
+            even=[0.52, 0.48],
+        )
         for layer, mass in masses.items()
         for place in ("enc_self", "cross")
     ]
@@ -248,6 +272,7 @@ def test_phrase_mass_by_layer() -> None:
         for layer in ("middle", "top", None)
     }
     assert of_layers == pytest.approx({"middle": 70.0, "top": 40.0, None: 55.0})
+    assert found(measurement("phrase mass", than=False), artefacts(attention=files)).chance == pytest.approx(48)
 
 
 def test_figures_of_several_trainings_have_their_range() -> None:
@@ -313,7 +338,8 @@ def test_over_translation_comes_from_sheets() -> None:
     ratings = {
         name: SystemRating(name, 100, {"over_translation": share}) for name, share in (("base", 0.5), ("pr", 0.2))
     }
-    finding = found(measurement("over-translation", expected={"high": 0}), artefacts(ratings=ratings))
+    about = {"measure": "over", "question": "over_translation", "expected": {"high": 0}}
+    finding = found(measurement("ratings", **about), artefacts(ratings=ratings))
     assert (finding.value, finding.direction(Interval(high=0))) == (pytest.approx(-30), "agrees (one training)")
 
 
@@ -338,9 +364,7 @@ def test_a_row_says_what_the_study_lacks() -> None:
     study = study_of({"base": ["xu2020/table-2/base"], "pr": ["xu2020/table-2/max-attn-ta"]})
     rows = {row.claim.name: row for row in claim_rows(studied_claims(study), artefacts(gains=LENGTHS))}
     assert rows["long-sentences-gain-more"].on == "wmt, news, BLEU"
-    assert rows["half-the-parameters"].direction == (
-        "not measured: no system stands for xu2020/table-1/base-pr and xu2020/table-1/big"
-    )
+    assert rows["half-the-parameters"].direction == ("not measured: no system stands for xu2020/table-2/big")
     assert rows["verbs-must-agree"].direction == "not measured: contrast_sets with such pairs, or a generator"
     assert set(rows) == set(load_papers()["xu2020"].claims)
 
@@ -353,11 +377,13 @@ def test_the_four_values_of_figure_3_stand_beside_ours() -> None:
         ("+0.93", "0.6"), ("+1.72", "3.2"), ("+1.14", "0.6"), ("+1.20", "3.2"),
     ]  # fmt: skip
     verdicts = {ours._replace(too_few="").verdict(printed) for printed, ours in beside}
-    assert verdicts == {"other data: same direction (one training)"}
+    assert verdicts == {"other data: no direction (one training)"}  # trainings that differ make the interval wide
     assert {ours.verdict(printed) for printed, ours in beside} == {undecided(10), undecided(20)}
     on_data = [figure.model_copy(update={"same_data": True}) for figure in figures]
     alone = replace(SCORED, of_systems={name: scores[:1] for name, scores in SCORED.of_systems.items()})
-    for scored, verdict in ((SCORED, "in"), (alone, "outside of")):  # trainings that differ make the interval wide
+    beside = list(beside_figures(figures, artefacts(gains=[alone])))
+    assert beside[1][1]._replace(too_few="").verdict(figures[1]) == "other data: same direction (one training)"
+    for scored, verdict in ((SCORED, "in"), (alone, "outside of")):
         beside = list(beside_figures(on_data, artefacts(gains=[scored])))
         assert {ours._replace(too_few="").verdict(printed) for printed, ours in beside} == {
             f"the printed figure lies {verdict} our interval (one training)"
@@ -369,6 +395,6 @@ def test_the_section_of_the_report_shows_claims_and_printed_figures() -> None:
     section = claims_section(list(studied_claims(study)), list(analysed_figures(study)), artefacts(gains=LENGTHS))
     assert section is not None
     assert "a speculation" in section.content
-    assert "no system stands for xu2020/table-1/base-pr" in section.content
+    assert "no system stands for xu2020/table-2/max-attn-ta" in section.content
     assert "+1.72" in section.content
     assert claims_section([], [], artefacts()) is None

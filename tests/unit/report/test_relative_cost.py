@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from golden import GoldenStudy
@@ -44,7 +46,9 @@ def test_ratios() -> None:
         "elsewhere": (200, 2.0, None, None, None),
     }
     printed = [
-        ComparedCost(system=system, place="", row="", heading="", unit="", cost=cost, printed=printed, notes=[])
+        ComparedCost(
+            system=system, place="", row="", heading="", unit="", cost=cost, printed=printed, comparable=["d"], notes=[]
+        )
         for system, cost, printed in (
             ("pr", "parameters", 1.4),
             ("pr", "training", 1.3),
@@ -60,6 +64,17 @@ def test_ratios() -> None:
         "lower than printed",
         "not measured on one device",
     ]
+    elsewhere = [one.model_copy(update={"comparable": []}) for one in printed[:1]]
+    assert [one.verdict for one in beside_papers(elsewhere, relative)] == ["other data or another size"]
+
+
+def test_times_of_other_numbers_of_updates_are_compared_for_one_update() -> None:
+    """Transformer Big, 7.73 times the time for three times the updates; ours 2.6 times with as many as base."""
+    found = [replace(_cost("base", 100, 1.0, None), updates=20), replace(_cost("pr", 300, 2.6, None), updates=20)]
+    about: dict[str, Any] = {"place": "", "row": "", "heading": "", "unit": "", "notes": [], "comparable": ["d"]}
+    printed = ComparedCost(system="pr", cost="training", printed=7.73, updates=3, **about)
+    (one,) = beside_papers([printed], relative_costs(TITLES, {"pr": "base"}, found))
+    assert (one.verdict, one.printed) == ("as printed, for one update", pytest.approx(7.73 / 3))
 
 
 def test_a_study_with_the_printed_costs_is_as_printed() -> None:
@@ -79,6 +94,7 @@ def test_a_study_with_the_printed_costs_is_as_printed() -> None:
         )
         found.append(_cost(name, round(size * 1e6), 3600 * hours, 60 * decoding))
     titles = {name: study.systems[name].title or name for name in rows}
+    found = [replace(one, dataset="wmt14") for one in found]
     compared = list(beside_papers(list(compared_costs(study)), relative_costs(titles, study.baselines, found)))
     assert len(compared) == 3 * (len(rows) - 1) == 18
     assert {one.verdict for one in compared} == {"as printed"}

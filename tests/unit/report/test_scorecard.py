@@ -263,14 +263,17 @@ def test_table_latex_and_csv_show_the_scorecard(study: GoldenStudy) -> None:
     with (study.results / "table.csv").open(newline="") as stream:
         printed = [line for line in csv.DictReader(stream) if line["kind"] == "scorecard"]
     assert table.scorecard is not None
-    assert [entry.verdict for entry in table.scorecard.entries] == ["other data"] * 3
+    assert [entry.verdict for entry in table.scorecard.entries] == ["other data"] * 5
     scores = {row.system: row.cells for row in table.blocks[0].rows}
     for entry in table.scorecard.entries:
-        assert entry.ours == scores[entry.system]["bleu_tok"]
+        shown = "bleu_tok_difference" if entry.is_difference else "bleu_tok"
+        assert entry.ours == scores[entry.system][shown]
         assert entry.difference == scores[entry.system].get("bleu_tok_difference")
     for line, entry in zip(printed, table.scorecard.entries, strict=True):
         assert (line["place"], line["system"], float(line["printed"])) == (entry.place, entry.system, entry.printed)
-        assert float(line["value"]) == scores[entry.system]["bleu_tok"].value
+        assert entry.ours is not None
+        assert float(line["value"]) == entry.ours.value
+        assert entry.printed_difference == pytest.approx({"base": None, "max": 0.75, "mean": 0.61}[entry.system])
     assert "+0.75 to Transformer Base" in markdown
     assert "other data: same direction, significant" in markdown
     assert r"\label{tab:golden-scorecard}" in latex
