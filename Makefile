@@ -36,8 +36,9 @@ study: .venv/installed  ## run a study: make study STUDY=studies/multi30k.yaml; 
 
 paper: .venv/installed  ## plan and run all studies of a paper, and print its tables: make paper PAPER=xu2020
 	@test -n "$(PAPER)" || { echo "which paper? Next: make paper PAPER=xu2020, or nguyen2020, or zhou2017"; exit 1; }
-	@studies=$$($(BIN)/phrasemt papers $(PAPER) --studies) && $(BIN)/phrasemt check $$studies && \
-	for study in $$studies; do $(BIN)/phrasemt plan "$$study" || exit 1; done && \
+	@found=$$($(BIN)/phrasemt papers $(PAPER) --studies) || exit 1; studies=; for study in $$found; do \
+	    if $(BIN)/phrasemt check "$$study"; then studies="$$studies $$study"; else echo "$$study: skipped"; fi; \
+	    $(BIN)/phrasemt plan "$$study" || exit 1; done; test -n "$$studies" && \
 	for study in $$studies; do $(MAKE) --no-print-directory study STUDY="$$study" || exit 1; done && \
 	$(BIN)/phrasemt papers $(PAPER) --format markdown --study $$studies
 

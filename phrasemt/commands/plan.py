@@ -16,7 +16,7 @@ from phrasemt.runs.display import clock, size, table
 from phrasemt.runs.plan import CHANGES, FOLLOWS, INPUTS, NEWER, PROFILE, Job, Plan, plan_of
 from phrasemt.study.reading import load_study
 from phrasemt.workflow.changes import without_place
-from phrasemt.workflow.check import precision_of_old_gpus
+from phrasemt.workflow.check import missing_texts, precision_of_old_gpus
 
 MOST_CHANGES, MOST_NAMED = 20, 6
 
@@ -48,7 +48,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the plan. Raises PhrasemtError for mistakes in the study, or when Snakemake cannot plan it."""
+    """Print the plan, or the price of the trainings where texts are missing.
+
+    Raises PhrasemtError for mistakes in the study, or when Snakemake cannot plan it.
+    """
     study, gpus = load_study(options.study), options.gpus or (1 if options.gpu_model else None)
     if options.deviation and not options.detect:
         raise PhrasemtError("--deviation has no effect without --detect", next_step="phrasemt plan STUDY --detect GAIN")
@@ -57,12 +60,29 @@ def run(options: argparse.Namespace) -> None:
         prices = Prices(study, rate_of(options.gpu_model) if options.gpu_model else rate_here(on_gpu=on_gpu))
         print(*describe_power(prices, options.detect, options.deviation), sep="\n")
         return
+    if missing := list(missing_texts(study)):
+        rate = rate_of(options.gpu_model) if options.gpu_model else rate_here(on_gpu=bool(gpus) or bool(visible_gpus()))
+        print(*_without_texts(Prices(study, rate), missing), sep="\n")
+        return
     plan = plan_of(options.study, options.profile)
     on_gpu = bool(gpus) or any(job.planned.gpus for job in plan.jobs)
     rate = rate_of(options.gpu_model) if options.gpu_model else rate_here(on_gpu=on_gpu)
     print(*describe(plan, Prices(study, rate), gpus), sep="\n")
     if on_gpu:
         print(*(f"{line}\n" for line in precision_of_old_gpus(study)), sep="", end="")
+
+
+def _without_texts(prices: Prices, missing: Sequence[str]) -> Iterator[str]:
+    """The price of the trainings of a study whose texts are missing, so that its jobs cannot be listed."""
+    study, unit = prices.study, "GPU h" if prices.rate.on_gpu else "core h"
+    yield f"{study.study}: the price of the trainings only, because texts are missing: {'; '.join(missing)}"
+    hours = {name: prices.hours_of_training(name) * len(study.seeds_of(name)) for name in study.models}
+    rows = [("system", "trainings", unit)]
+    rows += [(name, f"{len(study.seeds_of(name)):,}", f"{value:,.2f}") for name, value in hours.items()]
+    yield from (
+        f"  {line}" for line in table([*rows, ("all", "", f"{sum(hours.values()):,.2f}")], right_aligned=rows[0][1:])
+    )
+    yield f"assumed: {prices.assumed}"
 
 
 def describe(plan: Plan, prices: Prices, gpus: int | None = None) -> Iterator[str]:

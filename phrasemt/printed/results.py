@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from phrasemt.errors import DataError
-from phrasemt.fields import Language, Name, Number, Settings, Title
+from phrasemt.errors import DataError, check_equal
+from phrasemt.fields import Language, Name, Number, Settings, Title, refuse
 from phrasemt.files.yaml import parse_yaml
 
 FOLDER = Path(__file__).parent
@@ -261,6 +261,38 @@ class Paper(Settings):
     tables: dict[Name, PaperTable] = Field(min_length=1)
     claims: dict[Name, Claim] = Field(default_factory=dict)
 
+    @model_validator(mode="after")
+    def _has_all_that_it_names(self) -> Paper:
+        refuse(dict.fromkeys(self._missing_names()))
+        return self
+
+    def _missing_names(self) -> Iterator[str]:
+        rows = {f"{name}/{row}" for name, table in self.tables.items() for row in table.rows}
+        for name, table in self.tables.items():
+            asked = [("row", table.baseline, table.rows)]
+            for column in table.columns.values():
+                sets = self.data[column.data].test_sets if column.data in self.data else {}
+                asked += [("measure", column.measure, self.measures), ("data", column.data, self.data)]
+                asked += [("row", column.difference_to, table.rows), ("note", column.note, self.notes)]
+                asked += [("test set", one, sets) for one in column.test_sets]
+            for row in table.rows.values():
+                asked.append(("row", row.baseline, rows if "/" in (row.baseline or "") else table.rows))
+                asked += [("column", column, table.columns) for column in row.cells]
+                asked += [("note", cell.note, self.notes) for cell in row.cells.values()]
+            yield from _absent(f"tables.{name}", asked)
+        for name, claim in self.claims.items():
+            for one in claim.measured:
+                asked = [("row", one.row, rows), ("row", one.than, rows)]
+                asked += [("measure", one.measure, self.measures), ("data", one.only_on, self.data)]
+                yield from _absent(f"claims.{name}", asked)
+
+
+def _absent(where: str, asked: Iterable[tuple[str, str | None, Collection[str]]]) -> Iterator[str]:
+    """Yield the names that are not there. asked: what they name, the name, and what there is."""
+    for kind, name, known in asked:
+        if name is not None and name not in known:
+            yield f"{where}: no such {kind}: {name}; there are: {', '.join(sorted(known)) or 'none'}"
+
 
 def printed_mark(significant: float | None) -> str:
     """The mark of a p-value below which a paper calls a figure significant, as in our tables."""
@@ -332,8 +364,21 @@ class Figure:
 
 @functools.cache
 def load_papers() -> dict[str, Paper]:
-    """The papers by name, in the order of their names. A test checks that all names in them exist."""
-    return {path.stem: Paper.model_validate(parse_yaml(path.read_text())) for path in sorted(FOLDER.glob("*.yaml"))}
+    """The papers by name, in the order of their names. Raises DataError for a file with mistakes."""
+    return {path.stem: _read(path) for path in sorted(FOLDER.glob("*.yaml"))}
+
+
+def _read(path: Path) -> Paper:
+    try:
+        paper = Paper.model_validate(parse_yaml(path.read_text(encoding="utf-8")))
+    except ValidationError as error:
+        found = "; ".join(".".join(map(str, (*one["loc"], ""))) + f" {one['msg']}" for one in error.errors())
+        raise DataError("the file of a paper has mistakes", where=path, found=found) from error
+    except ValueError as error:
+        raise DataError("the file of a paper is no YAML", where=path, found=str(error)) from error
+    what, next_step = "the file has another name than the paper", "rename the file, or change `paper`"
+    check_equal(path.stem, paper.paper, what, where=path, next_step=next_step)
+    return paper
 
 
 def paper_named(name: str) -> Paper:

@@ -269,18 +269,24 @@ def _place(study: Study, annotator: str) -> str:
     return f"{'parsers' if annotator in study.parsers else 'chunkers'}.{annotator}"
 
 
-def _file_problems(study: Study) -> Iterator[str]:
-    """Files that are missing or cannot be used. A missing folder of texts is one mistake."""
+def missing_texts(study: Study) -> Iterator[str]:
+    """Your own texts that are missing. A missing folder is one mistake."""
     missing: dict[Path, list[str]] = {}  # folder: its files
     for where, file in _texts_of_the_user(study):
-        if file.is_file():
-            yield from _refusals(where, _check_text, file)
-        elif file.parent.is_dir():
+        if not file.is_file() and file.parent.is_dir():
             yield f"{where}: no such file: {file}"
-        else:
+        elif not file.is_file():
             missing.setdefault(file.parent, []).append(file.name)
     for folder, names in missing.items():
         yield f"no such folder: {folder}; the study reads {', '.join(dict.fromkeys(names))} there"
+
+
+def _file_problems(study: Study) -> Iterator[str]:
+    """Files that are missing or cannot be used."""
+    yield from missing_texts(study)
+    for where, file in _texts_of_the_user(study):
+        if file.is_file():
+            yield from _refusals(where, _check_text, file)
     for where, file in _files_of_the_user(study):
         if not file.is_file():
             yield f"{where}: no such file: {file}"

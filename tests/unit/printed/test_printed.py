@@ -5,13 +5,17 @@ Witnesses: arithmetic that the papers print (differences, averages, largest gain
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
+from phrasemt.cli import main
 from phrasemt.errors import DataError
 from phrasemt.printed.results import (
+    FOLDER,
     ClaimTest,
     Figure,
     Paper,
@@ -142,32 +146,49 @@ def test_an_unknown_place_has_a_nearest_one(find: object, name: str, nearest: st
         find(name)  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("name", ["nguyen2020", "xu2020", "zhou2017"])
-def test_names_in_the_file_of_a_paper_exist(name: str) -> None:
-    paper = load_papers()[name]
-    assert paper.paper == name
-    notes: set[str | None] = set()
-    for table in paper.tables.values():
-        assert table.baseline in (None, *table.rows)
-        for column in table.columns.values():
-            assert column.measure in paper.measures
-            assert column.data in (None, *paper.data)
-            assert column.difference_to in (None, *table.rows)
-            assert set(column.test_sets) <= set(paper.data[column.data].test_sets if column.data else ())
-            notes.add(column.note)
-        for row in table.rows.values():
-            for key, one in row.cells.items():
-                data = table.columns[key].data
-                assert set(one.test_sets or ()) <= set(paper.data[data].test_sets if data else ())
-                notes.add(one.note)
+def test_every_note_and_every_baseline_is_used() -> None:
+    for name, paper in load_papers().items():
+        cells = [cell for table in paper.tables.values() for row in table.rows.values() for cell in row.cells.values()]
+        columns = [column for table in paper.tables.values() for column in table.columns.values()]
+        assert {one.note for one in (*cells, *columns)} - {None} == set(paper.notes)
         places = [baseline_place(f"{name}/{key}/{row}") for key, table in paper.tables.items() for row in table.rows]
         assert all(row_at(place) for place in places if place)
-    assert notes - {None} == set(paper.notes)
-    for claim in paper.claims.values():
-        for one in claim.measured:
-            assert all(row_at(f"{name}/{row}") for row in (one.row, one.than) if row)
-            assert one.only_on in (None, *paper.data)
-            assert one.measure is None or paper.measures[one.measure].ours or paper.measures[one.measure].question
+        tested = [one.measure for claim in paper.claims.values() for one in claim.measured if one.measure]
+        assert all(paper.measures[measure].ours or paper.measures[measure].question for measure in tested)
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "adding-a-paper.md"
+
+
+@pytest.fixture
+def fourth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file that docs/adding-a-paper.md shows, beside those of the other papers."""
+    for file in FOLDER.glob("*.yaml"):
+        (tmp_path / file.name).write_text(file.read_text())
+    monkeypatch.setattr("phrasemt.printed.results.FOLDER", tmp_path)
+    (path,) = re.findall(r"^## The file: phrasemt/printed/(\S+)$", PAGE.read_text(), re.MULTILINE)
+    (block,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / path).write_text(block)
+    load_papers.cache_clear()
+    yield tmp_path / path
+    load_papers.cache_clear()
+
+
+def test_a_fourth_paper_is_a_file(fourth: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fourth.write_text(
+        fourth.read_text().replace("title: Umst, cells: {en-de: null", "title: Umst, cells: {en-de: 99.5")
+    )
+    assert main(["papers", "li2022"]) == 0
+    assert "99.50" in capsys.readouterr().out
+    assert main(["papers", "li2022", "--claims", "--format", "csv"]) == 0
+    assert "table: needs systems that stand for li2022/table/umst and li2022/table/base" in capsys.readouterr().out
+    for wrong, said in (("bleu, row", "blue, row"), ("paper: li2022", "paper: li2023"), ("hedge: none", "hedge: no")):
+        text = fourth.read_text()
+        fourth.write_text(text.replace(wrong, said, 1))
+        load_papers.cache_clear()
+        assert main(["papers", "li2022"]) == 2
+        assert fourth.name in capsys.readouterr().err
+        fourth.write_text(text)
 
 
 @pytest.mark.parametrize(
