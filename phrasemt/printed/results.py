@@ -135,6 +135,9 @@ class Claim(Settings):
         return self
 
 
+_Asked = tuple[str, str | None, Collection[str]]  # what a name names, the name, and what there is
+
+
 class PaperText(Settings):
     """A part of a registered corpus."""
 
@@ -269,9 +272,10 @@ class Paper(Settings):
     def _missing_names(self) -> Iterator[str]:
         rows = {f"{name}/{row}" for name, table in self.tables.items() for row in table.rows}
         for name, table in self.tables.items():
-            asked = [("row", table.baseline, table.rows)]
+            asked: list[_Asked] = [("row", table.baseline, table.rows)]
             for column in table.columns.values():
-                sets = self.data[column.data].test_sets if column.data in self.data else {}
+                data = self.data.get(column.data or "")
+                sets = data.test_sets if data else {}
                 asked += [("measure", column.measure, self.measures), ("data", column.data, self.data)]
                 asked += [("row", column.difference_to, table.rows), ("note", column.note, self.notes)]
                 asked += [("test set", one, sets) for one in column.test_sets]
@@ -287,8 +291,8 @@ class Paper(Settings):
                 yield from _absent(f"claims.{name}", asked)
 
 
-def _absent(where: str, asked: Iterable[tuple[str, str | None, Collection[str]]]) -> Iterator[str]:
-    """Yield the names that are not there. asked: what they name, the name, and what there is."""
+def _absent(where: str, asked: Iterable[_Asked]) -> Iterator[str]:
+    """Yield the names that are not there."""
     for kind, name, known in asked:
         if name is not None and name not in known:
             yield f"{where}: no such {kind}: {name}; there are: {', '.join(sorted(known)) or 'none'}"
