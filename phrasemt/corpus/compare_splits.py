@@ -71,15 +71,15 @@ def compare_splits(
             cut_sources=_too_long(source_subwords[number]) if has_sources else 0,
             cut_targets=_too_long(target_subwords[number]),
         )
-        log.info("compare_splits: %s: %s", name, describe(splits[name]))
+        log.info("compare_splits: %s: %s", name, describe(splits[name], "pairs" if has_sources else "sentences"))
         if settings.overlap == "refused":
             _check_overlap(name, splits[name], sources[number])
     file = ComparedSplits(overlap=settings.overlap, splits=splits)
     file.write(counts)
 
 
-def describe(counts: SplitCounts) -> str:
-    """All counts of a split above 0, in words."""
+def describe(counts: SplitCounts, unit: str = "pairs") -> str:
+    """All counts of a split above 0, in words. unit: `sentences` of a monolingual text."""
     found = [
         f"{number:,} of {counts.pairs:,} {what} also in {split}"
         for split, shared in (("train", counts.in_train), ("dev", counts.in_dev))
@@ -95,7 +95,8 @@ def describe(counts: SplitCounts) -> str:
         f"references cut after {LONGEST_SENTENCE:,} subwords": counts.cut_targets,
     }
     found += [f"{number:,} {what}" for what, number in others.items() if number]
-    return "; ".join(found) or f"{counts.pairs:,} pairs, nothing shared with other splits, no blank or cut lines"
+    text = "; ".join(found) or f"{counts.pairs:,} pairs, nothing shared with other splits, no blank or cut lines"
+    return text.replace("pairs", unit)
 
 
 def _pairs(source: Path, target: Path) -> Iterator[Pair]:

@@ -70,9 +70,10 @@ def _notes_on_splits(settings: MakeTable, paths: Sequence[Path]) -> dict[tuple[s
     """
     found = {}
     for path in paths:
-        dataset = ComparedSplits.pattern.names(path)["dataset"]
+        names = ComparedSplits.pattern.names(path)
+        dataset, unit = names["dataset"], "sentences" if names["source"] == names["target"] else "pairs"
         for name, counts in ComparedSplits.read(path).splits.items():
-            found[dataset, name] = f"{dataset}, {name}: {describe(counts)}."
+            found[dataset, name] = f"{dataset}, {name}: {describe(counts, unit)}."
     for test_set in settings.test_sets:
         if test_set not in found:
             what = f"the table would be incomplete: no counts of what {' '.join(test_set)} shares with train"
