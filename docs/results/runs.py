@@ -116,7 +116,8 @@ def _filled(content: dict[str, Any]) -> dict[str, Any]:
 
 def runs_of_study(results: Path) -> Iterator[Run]:
     """Read the runs of a finished study. results: its folder, `results/<study>`."""
-    paths = [*results.glob("*/models/*/*/"), *results.glob("*/scores/*/*.json")]
+    written = (file.parent for file in results.glob("*/models/*/*/*.json"))  # not by a training that goes on
+    paths = [*written, *results.glob("*/scores/*/*.json")]
     places = {path.relative_to(results).with_suffix("").parts for path in paths if "." not in path.stem}
     for folder, system, seed in sorted({(place[0], *place[2:]) for place in places}):
         dataset = results / folder

@@ -234,7 +234,7 @@ _XU = keys_of("multi30k-systems", "max pr parse") + keys_of("multi30k-phrases", 
 _MULTI30K = [
     "multi30k-systems/base",
     *_XU,
-    *keys_of("multi30k-systems", "network printed pr-drawn-w3 wide ngrams ngrams-3 relative"),
+    *keys_of("multi30k-systems", "network printed pr-drawn-w3 wide wide-used ngrams ngrams-3 relative"),
 ]
 _LENGTHS = [
     *(
@@ -270,9 +270,9 @@ _DIFFERENCES = """
     pr.1: base.1 printed pr-drawn-w3 max network wide
     printed: base.1
     pr-drawn-w3: base.1
-    network: base.1 max
+    network: base.1 max wide-used
     wide: base.1
-    pr: network wide
+    pr: network wide wide-used
     parse: pr pr.1 network wide random right shuffled
     random: pr network right shuffled
     right: pr network shuffled
