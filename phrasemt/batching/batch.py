@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -117,6 +118,8 @@ class Target(Tensors):
     mask_BT: True at real positions; inputs and outputs have the same number of them.
     real_N: the real positions among the B*T positions, increasing (int64). A GPU would make the host wait for their
     number, which is known when the batch is made.
+    weights_N: None, or in a batch of a fixed shape 1 at real positions and 0 at others: `real_N` then has all, because
+    their number would be part of the shape.
     chunks: None for models without target chunks. pairs: None for a padded batch.
     """
 
@@ -124,6 +127,7 @@ class Target(Tensors):
     outputs_BT: Tensor
     mask_BT: Tensor
     real_N: Tensor
+    weights_N: Tensor | None = None
     chunks: Chunks | None = None
     pairs: Pairs | None = None
 
@@ -135,6 +139,19 @@ class Batch(Tensors):
     rows: tuple[int, ...]
     source: Source
     target: Target
+
+    def fixed(self) -> Batch:
+        """Return the batch in one of few shapes: S and T are multiples of 8, and losses read all positions."""
+
+        def padded(x: Tensor, axes: str) -> Tensor:
+            room = [-size % 8 if axis in "ST" else 0 for axis, size in zip(axes, x.shape, strict=True)]
+            return F.pad(x, [side for more in reversed(room) for side in (0, more)])
+
+        batch = self.map(padded)
+        target, all_N = batch.target, torch.arange(batch.target.mask_BT.numel())
+        chunks = None if target.chunks is None else replace(target.chunks, begins_M=all_N)
+        weights_N = target.mask_BT.flatten().float()
+        return replace(batch, target=replace(target, real_N=all_N, weights_N=weights_N, chunks=chunks))
 
     @property
     def masks(self) -> dict[Axis, Tensor]:

@@ -281,6 +281,7 @@ class RankReader(Dataset[tuple[PlannedUpdate, RankBatches | PhrasemtError]]):
     """Makes the micro-batches of process `rank` of `ranks`, for a device of this type.
 
     rows_of: the numbers of positions, increasing, that rows of packed batches may have; empty for padded batches.
+    fixed: whether padded batches have a fixed shape (`Batch.fixed`).
     """
 
     reader: BatchReader
@@ -288,6 +289,7 @@ class RankReader(Dataset[tuple[PlannedUpdate, RankBatches | PhrasemtError]]):
     rank: int = 0
     ranks: int = 1
     rows_of: tuple[int, ...] = ()
+    fixed: bool = False
 
     def read(self, rows: Rows, capacity: int) -> RankBatches:
         """Return this rank's part of an update, in micro-batches of at most `capacity` positions.
@@ -295,7 +297,7 @@ class RankReader(Dataset[tuple[PlannedUpdate, RankBatches | PhrasemtError]]):
         Raises DamagedFileError for phrases or chunks that do not fit their sentence.
         """
         parts = self._parts(rows, capacity)
-        batches = tuple(self.reader(*part) for part in parts or [(rows[:1], None)])
+        batches = tuple(self._batch(*part) for part in parts or [(rows[:1], None)])
         return RankBatches(batches=batches, weight=1.0 if parts else 0.0, capacity=capacity)
 
     def positions(self, rows: Rows) -> int:
@@ -309,11 +311,15 @@ class RankReader(Dataset[tuple[PlannedUpdate, RankBatches | PhrasemtError]]):
         """Return a micro-batch that needs as much memory as any of this capacity: the longest pairs, or full rows."""
         if not self.rows_of:
             rows, longest = plan.longest(capacity)
-            return self.reader(rows[: max(1, capacity // longest)])
+            return self._batch(rows[: max(1, capacity // longest)])
         enough, updates = np.empty(0, np.int64), plan.updates()
         while plan.positions(enough) < 1.5 * capacity:
             enough = np.concatenate([enough, next(updates)[-1]])
-        return self.reader(*replace(self, rank=0, ranks=1)._parts(enough, capacity)[0])
+        return self._batch(*replace(self, rank=0, ranks=1)._parts(enough, capacity)[0])
+
+    def _batch(self, rows: Rows, packing: Packing | None = None) -> Batch:
+        batch = self.reader(rows, packing)
+        return batch.fixed() if self.fixed else batch
 
     def _parts(self, rows: Rows, capacity: int) -> list[tuple[Rows, Packing | None]]:
         """Return the pairs of each micro-batch, and how they share rows."""

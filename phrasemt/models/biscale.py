@@ -43,7 +43,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from phrasemt.batching.batch import Batch, Source, Target
@@ -51,7 +50,7 @@ from phrasemt.models.interface import ChunkingModel, ChunkLogProbs, update_is_li
 from phrasemt.nn.beams import SearchTensors
 from phrasemt.nn.diagnostics import Measurement, OwnChunks
 from phrasemt.nn.layers import recurrent_blocks
-from phrasemt.nn.losses import Loss
+from phrasemt.nn.losses import Loss, nll_sum
 from phrasemt.nn.precision import normalised_dtype
 from phrasemt.nn.recording import Attention
 from phrasemt.nn.recurrent import (
@@ -163,6 +162,7 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
     """dl4mt with a chunk state, which attends to the source; the word state reads the chunk state."""
 
     words: RecurrentEmbeddings
+    repeats = True
 
     def __init__(self, settings: BiscaleModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
@@ -295,8 +295,10 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
         words = self.words.loss(read_BTE, target, label_smoothing=label_smoothing)
         starts_N = chunks.starts_BT.flatten().index_select(0, target.real_N)
         labels_M = chunks.labels_BT.flatten().index_select(0, chunks.begins_M)
-        boundary_nll = F.nll_loss(self.boundary_log_probs(unrolled, target.real_N), starts_N.long(), reduction="sum")
-        label_nll = F.nll_loss(self.label_log_probs(unrolled, chunks.begins_M), labels_M, reduction="sum")
+        boundary_log_probs_N2 = self.boundary_log_probs(unrolled, target.real_N)
+        boundary_nll = nll_sum(boundary_log_probs_N2, starts_N.long(), target.weights_N)
+        begin_M = None if target.weights_N is None else starts_N  # then both have all positions
+        label_nll = nll_sum(self.label_log_probs(unrolled, chunks.begins_M), labels_M, begin_M)
         return replace(
             words,
             objective=words.objective + boundary_nll + label_nll,

@@ -82,6 +82,7 @@ class Dl4mt(TranslationModel[AttentionMemory, State]):
     """Bidirectional encoder, decoder of one or two recurrent layers with attention, readout."""
 
     words: RecurrentEmbeddings
+    repeats = True
 
     def __init__(self, settings: Dl4mtModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -82,9 +82,12 @@ class TranslationModel(SearchableModel[Memory, State]):
     """A model of target sentences, conditional on source sentences.
 
     words: output layer with the softmax over the target vocabulary.
+    repeats: whether loss and gradients of a batch of a fixed shape (`Batch.fixed`) are the same kernels on the same
+    tensors each time, so that a GPU may replay them (phrasemt/training/replay.py). It pays for many small kernels.
     """
 
     words: OutputLayer
+    repeats: ClassVar[bool] = False
 
     @abstractmethod
     def decode(self, memory: Memory, target: Target) -> Tensor:

@@ -64,7 +64,8 @@ class OutputLayer(nn.Module, ABC):
 
     def loss(self, states_BTD: Tensor, target: Target, *, label_smoothing: float) -> Loss:
         """Return the loss sums of the target words, given the states that predict them."""
-        return smoothed_cross_entropy(*_real(states_BTD, self.output_weights, target), label_smoothing)
+        real = _real(states_BTD, self.output_weights, target)
+        return smoothed_cross_entropy(*real, label_smoothing, target.weights_N)
 
     def log_probs(self, states_BTD: Tensor, target: Target) -> Tensor:
         """Return the log-probability of each reference word [B, T], float32, 0 at padding."""

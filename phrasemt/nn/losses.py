@@ -30,7 +30,7 @@ class Loss:
 
     objective: the sum that training minimises, with label smoothing and extra terms (scalar, float32, has a gradient).
     nll: negative log-likelihood of the words, without label smoothing (scalar, no gradient).
-    tokens: number of real target tokens, `</s>` included.
+    tokens: number of real target tokens, `</s>` included; of all positions in a batch of a fixed shape.
     parts: further sums that a model family reports, by name.
     """
 
@@ -86,11 +86,13 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         table_VD: Tensor,
         bias_V: Tensor | None,
         references_N: Tensor,
+        weights_N: Tensor | None,
         smoothing: float,
         with_gradient: bool,
     ) -> tuple[Tensor, Tensor]:
         rows, vocabulary, device = states_ND.shape[0], table_VD.shape[0], states_ND.device.type
         exact, fast = normalised_dtype(states_ND), matmul_dtype(states_ND)
+        count = rows if weights_N is None else weights_N.sum(dtype=exact)
         other = smoothing / (vocabulary - 1)  # q of a word that is not the reference
         states_fast_ND, table_fast_VD = states_ND.to(fast), table_VD.to(fast)
         bias_fast_V = None if bias_V is None else bias_V.to(fast)
@@ -100,7 +102,9 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         if with_gradient:
             states_gradient_ND = torch.empty_like(states_fast_ND)
             table_gradient_VD = (-other * sum_of_states_D).expand_as(table_fast_VD).contiguous()
-            bias_gradient_V = None if bias_fast_V is None else torch.full_like(bias_fast_V, -other * rows, dtype=exact)
+            bias_gradient_V = (
+                None if bias_fast_V is None else torch.zeros_like(bias_fast_V, dtype=exact) - other * count
+            )
 
         with torch.autocast(device, enabled=False):
             pieces = slices(rows, LOGITS_AT_ONCE[device] // vocabulary)
@@ -126,10 +130,14 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
                 elif lost_n.any():
                     lost_XV = _logits(states_nD[lost_n], table_fast_VD, bias_fast_V)
                     log_probs_n[lost_n] = reference_logits_n[lost_n] - torch.logsumexp(lost_XV.to(exact), dim=-1)
+                if weights_N is not None:
+                    log_probs_n, reference_logits_n = (x * weights_N[some] for x in (log_probs_n, reference_logits_n))
                 nll -= log_probs_n.sum()
                 reference_logits += reference_logits_n.sum()
                 # p - q + other: the constant `other`, which q has for all words, is subtracted from the sums.
                 probabilities_nV.view(-1)[places_n] = (smoothing - others_n + other).to(fast)
+                if weights_N is not None:
+                    probabilities_nV *= weights_N[some, None]
                 if with_gradient:
                     torch.mm(probabilities_nV, table_fast_VD, out=states_gradient_ND[some])
                     table_gradient_VD += probabilities_nV.T @ states_nD
@@ -138,7 +146,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
             # The logarithm of the normaliser is logit - log p of the reference. Each word of the sum contains it once.
             logits = (sum_of_states_D * sum_of_words_D).sum()
             if bias_fast_V is not None:
-                logits += rows * bias_fast_V.sum(dtype=exact)
+                logits += count * bias_fast_V.sum(dtype=exact)
             objective = (1 - smoothing - other) * nll - other * (logits - vocabulary * (reference_logits + nll))
 
         if with_gradient:
@@ -152,7 +160,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         # In place, because no other code holds these tensors and each graph is used once.
         gradients = [None if gradient is None else gradient.mul_(scale) for gradient in ctx.saved_tensors]
-        return *gradients, None, None, None
+        return *gradients, None, None, None, None
 
 
 def _logits(states_ND: Tensor, table_VD: Tensor, bias_V: Tensor | None, out: Tensor | None = None) -> Tensor:
@@ -162,16 +170,32 @@ def _logits(states_ND: Tensor, table_VD: Tensor, bias_V: Tensor | None, out: Ten
 
 
 def smoothed_cross_entropy(
-    states_ND: Tensor, table_VD: Tensor, bias_V: Tensor | None, references_N: Tensor, smoothing: float
+    states_ND: Tensor,
+    table_VD: Tensor,
+    bias_V: Tensor | None,
+    references_N: Tensor,
+    smoothing: float,
+    weights_N: Tensor | None = None,
 ) -> Loss:
     """Return label-smoothed cross entropy and plain negative log-likelihood, summed over tokens.
 
     The smoothed reference distribution has 1-e on the reference and e/(V-1) on each other word (tensor2tensor,
-    Neutron), which is F.cross_entropy with label_smoothing = e*V/(V-1).
+    Neutron), which is F.cross_entropy with label_smoothing = e*V/(V-1). weights_N: 0 leaves a token out, 1 counts it.
     """
+    if weights_N is not None:  # a state of 0 adds to no gradient of the table, and its own gradient is left out, too
+        states_ND = states_ND * weights_N[:, None].to(states_ND.dtype)
     with_gradient = torch.is_grad_enabled()
-    objective, nll = _SmoothedCrossEntropy.apply(states_ND, table_VD, bias_V, references_N, smoothing, with_gradient)  # type: ignore[no-untyped-call]
+    objective, nll = _SmoothedCrossEntropy.apply(
+        states_ND, table_VD, bias_V, references_N, weights_N, smoothing, with_gradient
+    )  # type: ignore[no-untyped-call]
     return Loss(objective=objective, nll=nll, tokens=len(references_N))
+
+
+def nll_sum(log_probs_NC: Tensor, references_N: Tensor, weights_N: Tensor | None) -> Tensor:
+    """Return the negative log-likelihood of one class for each row, summed. weights_N: 0 leaves a row out."""
+    if weights_N is None:
+        return F.nll_loss(log_probs_NC, references_N, reduction="sum")
+    return (F.nll_loss(log_probs_NC, references_N, reduction="none") * weights_N).sum()
 
 
 def log_probabilities(states_XD: Tensor, table_VD: Tensor, bias_V: Tensor | None) -> Tensor:

@@ -31,6 +31,7 @@ from phrasemt.nn.precision import ProductsOfTraining, usable_precision, use_prec
 from phrasemt.stages.training import TrainModel
 from phrasemt.study.schema import Adadelta, Adam
 from phrasemt.training.process_group import ALONE, ProcessGroup
+from phrasemt.training.replay import Replays
 
 
 def noam(update: int, *, width: int, settings: Adam) -> float:
@@ -270,12 +271,15 @@ class Trainer:
         self._group = group
         self._gradients = GradientSum(model.parameters(), group)
         self.device = model.device
+        replays = model.repeats and self.device.type == "cuda"
+        self._replays = Replays(self._add_gradients, model.parameters()) if replays else None
         self.rank_reader = RankReader(
             reader,
             self.device.type,
             group.rank,
             group.size,
             rows_of=_rows_of(settings) if PACKED[self.device.type] else (),
+            fixed=self._replays is not None,
         )
         self.precision = usable_precision(self.settings.precision, self.device)
         use_precision(self.precision)
@@ -371,23 +375,37 @@ class Trainer:
         last: called before the last backward pass.
         """
         self.model.train()
-        self.optimizer.wrapped.zero_grad(set_to_none=True)
+        if self._replays is None:
+            self.optimizer.wrapped.zero_grad(set_to_none=True)
+        else:
+            self._replays.zero_gradients()
+        scale = mine.weight / units
         sums: dict[str, Tensor] = {}
         for number, batch in enumerate(mine.batches, start=1):
             batch = batch.to(self.device)
-            with self._products():
-                loss = self.model.loss(batch, label_smoothing=self.settings.label_smoothing)
+            if self._replays is None:
+                found = self._add_gradients(batch, scale, last if number == len(mine.batches) else lambda: None)
+            else:
+                found = self._replays(batch, scale)
             self._group.progress()
-            if number == len(mine.batches):
-                last()
-            (loss.objective * (mine.weight / units)).backward()  # type: ignore[no-untyped-call]
-            for name, value in {"objective": loss.objective, "nll": loss.nll, **loss.parts}.items():
-                sums[name] = sums.get(name, 0.0) + value.detach() * mine.weight
+            for name, value in found.items():
+                sums[name] = sums.get(name, 0.0) + value * mine.weight
         return {**sums, "micro_batches": torch.full((), mine.weight * len(mine.batches), device=self.device)}
+
+    def _add_gradients(
+        self, batch: Batch, scale: float | Tensor, before_backward: Callable[[], object] = lambda: None
+    ) -> dict[str, Tensor]:
+        """Add the gradients of a micro-batch times `scale` to those of the parameters; return its sums of losses."""
+        with self._products():
+            loss = self.model.loss(batch, label_smoothing=self.settings.label_smoothing)
+        before_backward()
+        (loss.objective * scale).backward()  # type: ignore[no-untyped-call]
+        sums = {"objective": loss.objective, "nll": loss.nll, **loss.parts}
+        return {name: value.detach() for name, value in sums.items()}
 
     def _shrink(self) -> None:
         """Halve the capacity, after memory ran out. Raises PhrasemtError when it cannot become smaller."""
-        self.optimizer.wrapped.zero_grad(set_to_none=True)
+        self._free_gradients()
         longest = self.settings.max_length + 2  # `<s>` and `</s>`
         if self.capacity <= longest:
             what = "the memory of the device is too small for a single pair"
@@ -396,6 +414,11 @@ class Trainer:
         self.capacity = max(self.capacity // 2, longest)
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
+
+    def _free_gradients(self) -> None:
+        if self._replays is not None:
+            self._replays.forget()
+        self.optimizer.wrapped.zero_grad(set_to_none=True)
 
     def find_capacity(self, plan: UpdatePlan) -> None:
         """On a GPU, find the largest capacity that fits into the memory, by trials with full rows or the longest pairs.
@@ -426,7 +449,7 @@ class Trainer:
         except torch.OutOfMemoryError:
             return math.inf
         finally:
-            self.optimizer.wrapped.zero_grad(set_to_none=True)
+            self._free_gradients()
         return torch.cuda.max_memory_reserved(self.device)
 
 

@@ -97,7 +97,9 @@ def speed_of_updates(model: Architecture, changes: dict[str, Any]) -> dict[str, 
     if not changes and model.family == "transformer":  # seconds for each system
         trainer.find_capacity(plan)
     figures: dict[str, Any] = {"capacity": trainer.capacity, "find_capacity_s": time.perf_counter() - begin}
-    drawn, number = trainer.rank_reader.ahead(plan.updates(), lambda: trainer.capacity), 0
+    # Shapes of recurrent systems come again, and are then replayed.
+    drawn_updates = itertools.cycle(itertools.islice(plan.updates(), 3)) if recurrent else plan.updates()
+    drawn, number = trainer.rank_reader.ahead(drawn_updates, lambda: trainer.capacity), 0
 
     def run(count: int) -> tuple[float, int, int]:
         """Seconds, tokens and micro-batches of some updates."""
@@ -112,7 +114,7 @@ def speed_of_updates(model: Architecture, changes: dict[str, Any]) -> dict[str, 
         return seconds, sum(one.tokens for one in done), sum(one.micro_batches for one in done)
 
     count = 3 if recurrent else 8 if ON_GPU else 1
-    warm_up, _, _ = run(count)
+    warm_up, _, _ = run(2 * count)
     if ON_GPU:
         torch.cuda.reset_peak_memory_stats()
     rounds = [run(count) for _ in range(3)]

@@ -5,6 +5,7 @@ A wait inside a micro-batch or a step of a search leaves a GPU idle. Who removes
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from types import SimpleNamespace
@@ -22,11 +23,13 @@ from phrasemt.decoding.attention import AttentionStatistics
 from phrasemt.decoding.decode import translate_split
 from phrasemt.decoding.forced import force
 from phrasemt.files.attention import AXES
-from phrasemt.study.architectures import Layers
+from phrasemt.models.dl4mt import Dl4mt
+from phrasemt.study.architectures import Layers, RecurrentModel
 from phrasemt.study.schema import Adadelta, Adam, Decoding
 from phrasemt.training.process_group import ProcessGroup
 from phrasemt.training.trainer import ScheduledOptimizer, Trainer
 
+RECURRENT = [name for name, settings in SYSTEMS.items() if isinstance(settings, RecurrentModel)]
 STEP = {"decoding/beam.py beam_search: tolist": 1}
 SEARCH = {"decoding/beam.py Allowed.__init__: tolist": 1}
 STEPS = 4
@@ -121,6 +124,69 @@ def test_kernels_of_gpus_only_compute_the_same(settings, reader):
     with PretendedGpu():
         there = loss_and_gradients(GPU)
     torch.testing.assert_close(there, loss_and_gradients(CPU), rtol=1e-12, atol=1e-12)
+
+
+def loss_and_gradients_of(model, batch):
+    loss = model.loss(batch, label_smoothing=0.1)
+    return loss.objective, loss.nll, loss.parts, torch.autograd.grad(loss.objective, list(model.parameters()))
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_a_batch_of_a_fixed_shape_has_the_loss_of_its_real_positions(name):
+    settings = SYSTEMS[name]
+    model = random_model(settings).double()
+    batch = drawn_reader(settings.model_inputs, pairs=9, vocabulary=TARGET_VOCABULARY, median=6, longest=12)(range(9))
+    fixed = batch.fixed()
+    assert [side % 8 for side in (*fixed.source.ids_BS.shape[1:], *fixed.target.outputs_BT.shape[1:])] == [0, 0]
+    expected = loss_and_gradients_of(model, batch)
+    torch.testing.assert_close(loss_and_gradients_of(model, fixed), expected, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_a_recurrent_system_repeats_its_kernels(name, monkeypatch):
+    """The second batch of a shape is captured, and later ones replayed: an update of other pairs, which read and write
+    the tensors of the second one, as on a CPU without fixed shapes."""
+    settings = SYSTEMS[name]
+    reader = drawn_reader(settings.model_inputs, pairs=20, vocabulary=TARGET_VOCABULARY, median=4, longest=7)
+    parts = [np.arange(20)[number % 4 :: 4] for number in range(5)]
+    loss, computed = type(random_model(settings)).loss, []
+    monkeypatch.setattr(
+        type(random_model(settings)), "loss", lambda *batch, **how: computed.append(0) or loss(*batch, **how)
+    )
+
+    def train(device):
+        training = settings_of_paper(settings, clip_norm=None)  # which would hide a wrong factor
+        trainer = Trainer(random_model(settings).double().to(device), reader, training)
+        objectives = [trainer.update(number, rows).objective for number, rows in enumerate(parts, 1)]
+        return torch.tensor(objectives, dtype=torch.float64), list(trainer.model.parameters())
+
+    with PretendedGpu():
+        objectives, weights = train(GPU)
+        there = objectives, [one.detach().cpu() for one in weights]
+    assert len(computed) == 2
+    objectives, weights = train(CPU)
+    torch.testing.assert_close(there, (objectives, [one.detach() for one in weights]), rtol=1e-12, atol=1e-12)
+
+
+def test_a_capture_that_fails_is_a_warning(monkeypatch, caplog):
+    settings = SYSTEMS["dl4mt"]
+    reader = drawn_reader(settings.model_inputs, pairs=20, vocabulary=TARGET_VOCABULARY, median=4, longest=7)
+    loss = Dl4mt.loss
+
+    def asking(self, batch, *, label_smoothing):
+        value = loss(self, batch, label_smoothing=label_smoothing)
+        assert math.isfinite(value.nll)
+        return value
+
+    monkeypatch.setattr(Dl4mt, "loss", asking)
+    with PretendedGpu():
+        trainer = Trainer(random_model(settings).to(GPU), reader, settings_of_paper(settings))
+        results = [trainer.update(number, np.arange(20)[number % 4 :: 4]) for number in range(1, 5)]
+    assert not any(result.skipped for result in results)
+    assert [record.getMessage() for record in caplog.records if "no CUDA graphs" in record.getMessage()] == [
+        "train_model: no CUDA graphs, so this training is slower: operation not permitted when stream is capturing: "
+        "_local_scalar_dense"
+    ]
 
 
 @pytest.mark.parametrize("name", ["transformer", "phrasal 1-2", "dl4mt"])

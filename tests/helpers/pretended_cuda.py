@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
 
 import phrasemt
 
@@ -76,6 +77,24 @@ class DeviceMixError(RuntimeError):
     """An operation on tensors of the GPU and of the CPU, which a real GPU refuses."""
 
 
+class PretendedGraph:
+    """Operations, which a replay runs again on the same tensors, and whose results it writes into the same tensors.
+
+    before: what lay in memory that they change in place, because a capture computes nothing.
+    """
+
+    def __init__(self) -> None:
+        self.before: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = {}
+        self.calls: list[tuple[Any, Sequence[Any], Mapping[str, Any], Any]] = []
+
+    @torch.no_grad()
+    def replay(self) -> None:
+        for run, args, kwargs, results in self.calls:
+            for result, again in zip(_tensors((results,)), _tensors((run(*args, **kwargs),)), strict=True):
+                if result.untyped_storage()._cdata != again.untyped_storage()._cdata:
+                    result.copy_(again)
+
+
 class PretendedGpu:
     """A block in which torch finds a GPU. waits, kernels: counts since the last `reset`."""
 
@@ -85,10 +104,14 @@ class PretendedGpu:
         self.attending = False
         self._storages: dict[int, StorageWeakRef] = {}
         self._under_way: list[tuple[Tensor, Tensor]] = []
+        self.graph: PretendedGraph | None = None
 
     def __enter__(self) -> Self:
         cuda = {name: lambda *args, value=value, **kwargs: value for name, value in CUDA.items()}
         cuda["Event"] = lambda: SimpleNamespace(record=lambda: None, synchronize=self._synchronize)
+        stream = SimpleNamespace(wait_stream=lambda other: None)
+        cuda |= {"Stream": lambda: stream, "current_stream": lambda: stream, "stream": nullcontext}
+        cuda |= {"CUDAGraph": PretendedGraph, "graph": self._capture, "graph_pool_handle": lambda: None}
         plain = {name: getattr(torch, name) for name in ("autocast", "is_autocast_enabled", "get_autocast_dtype")}
         autocast = {name: lambda _, *args, of=of, **kwargs: of("cpu", *args, **kwargs) for name, of in plain.items()}
         # In inference mode the second mode below would see composite operations whole, and without autocast.
@@ -139,6 +162,16 @@ class PretendedGpu:
             self.wait(f"copy to the {'GPU' if to_gpu else 'CPU'}")
         return copy
 
+    @contextmanager
+    def _capture(self, graph: PretendedGraph, *_: object, **options: object) -> Iterator[None]:
+        self.graph = graph
+        try:
+            yield
+        finally:
+            self.graph = None
+            for storage, content in graph.before.values():
+                storage.copy_(content)
+
     def _synchronize(self) -> None:
         """Only now copies to the host that did not block have their numbers."""
         self.wait("event")
@@ -147,7 +180,9 @@ class PretendedGpu:
             copy.copy_(numbers)
 
     def wait(self, reason: str) -> None:
-        """Count a wait of the host at the innermost line of the package on the stack."""
+        """Count a wait of the host at the innermost line of the package on the stack. A capture may have none."""
+        if self.graph is not None:
+            raise RuntimeError(f"operation not permitted when stream is capturing: {reason}")
         frame = sys._getframe(1)
         while frame.f_back and not frame.f_code.co_filename.startswith(PACKAGE):
             frame = frame.f_back
@@ -246,7 +281,15 @@ class _Operations(TorchDispatchMode):
             gpu.wait(name)
         if name not in WITHOUT_KERNEL:
             gpu.kernels[name] += KERNELS.get(name, 1)
-        results = ON_GPUS_ONLY.get(name, func)(*args, **kwargs)
+        run = ON_GPUS_ONLY.get(name, func)
+        # Other names of the tensors, because their shapes may change in place.
+        given = tree_map_only(Tensor, Tensor.detach, (args, kwargs))
+        if gpu.graph is not None and name.endswith("_"):
+            for storage in (one.untyped_storage() for one in tensors):
+                gpu.graph.before.setdefault(storage._cdata, (storage, storage.clone()))
+        results = run(*args, **kwargs)
+        if gpu.graph is not None and name not in WITHOUT_KERNEL:
+            gpu.graph.calls.append((run, *given, tree_map_only(Tensor, Tensor.detach, results)))
         for result in _tensors((results,)):
             gpu.take(result)
         return results
