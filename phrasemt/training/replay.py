@@ -41,7 +41,8 @@ class Replays:
         self._compute, self._parameters = compute, list(parameters)
         self._scale = self._parameters[0].detach().new_zeros(())
         self._graphs: dict[Shape, _Graph | None] = {}
-        self._stream, self._memory = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
+        self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        self._memory = torch.cuda.graph_pool_handle()
         self._broken = False
 
     def forget(self) -> None:

@@ -30,7 +30,7 @@ from phrasemt.models.transformer import Transformer
 from phrasemt.models.weights import FORMAT, load_model, load_tensors, save_tensors
 from phrasemt.study.architectures import Dl4mtModel, PhraseRepresentationModel, TransformerModel
 from phrasemt.study.schema import Adadelta, Adam
-from phrasemt.training.checkpoint import Progress
+from phrasemt.training.checkpoint import Progress, StateFolder
 from phrasemt.training.evaluator import Evaluator
 from phrasemt.training.trainer import CPU_POSITIONS, ScheduledOptimizer, Trainer, noam
 
@@ -151,6 +151,24 @@ def killed(tiny_data, folder, settings, monkeypatch, *, update):
         patched.setattr(Trainer, "begin", dying)
         with pytest.raises(Killed):
             run(tiny_data, folder, settings)
+
+
+def test_the_next_update_begins_before_the_numbers_of_the_last_one_are_read(tiny_data, tmp_path, monkeypatch):
+    """But a report, an evaluation and a saved state have the numbers of all updates."""
+    done, begin = [], Trainer.begin
+
+    def watched(self, number, *others):
+        begun = begin(self, number, *others)
+        done.append(f"begin {number}")
+        return dataclasses.replace(begun, read=lambda: done.append(f"read {number}") or begun.read())
+
+    monkeypatch.setattr(Trainer, "begin", watched)
+    monkeypatch.setattr(StateFolder, "save_latest", lambda self, trainer, progress: done.append("save"))
+    run(tiny_data, tmp_path, settings_of(max_updates=5, evaluate_every=3, checkpoint_every=3))
+    assert done == [
+        *("begin 1", "begin 2", "read 1", "begin 3", "read 2", "read 3", "save"),
+        *("begin 4", "begin 5", "read 4", "read 5", "save"),
+    ]
 
 
 BY_SENTENCES = {"sentences_per_update": 12, "clip_norm": 1.0, "optimizer": Adadelta(name="adadelta")}
