@@ -203,7 +203,8 @@ def test_the_capacity_holds_a_whole_update_and_little_more(name):
         assert all(len(trainer.rank_reader.read(rows, trainer.capacity).batches) == 1 for rows in plan.epoch(0))
         shapes = [trainer.rank_reader.positions(rows) for rows in plan.epoch(0)]
     assert max(shapes) <= trainer.capacity == max(max(shapes) * 9 // 8, training.training.max_length + 2)
-    assert 0.5 * trainer.capacity <= tried[0] <= trainer.capacity
+    rounded = trainer.capacity // plan.longest(1)[1] * 8 if trainer.rank_reader.fixed else 0  # at most 8 a pair
+    assert 0.5 * trainer.capacity <= tried[0] <= trainer.capacity + rounded
 
 
 def test_searches(settings, reader):
