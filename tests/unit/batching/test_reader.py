@@ -17,7 +17,8 @@ from phrasemt.artefacts.columns import Examples
 from phrasemt.batching.reader import BatchReader, SourceCollator, TargetCollator
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.columns import RaggedArray, write_columns
-from phrasemt.study.architectures import BiscaleModel, PhraseRepresentationModel, PhraseSegmentation, TransformerModel
+from phrasemt.study.architectures import BiscaleModel, PhraseRepresentationModel, TransformerModel
+from phrasemt.study.phrases import PhraseSegmentation
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, LONGEST_SENTENCE, NULL_LABEL
 from phrasemt.syntax.ngrams import ngram_ends
 
@@ -91,7 +92,7 @@ def test_phrases_of_another_segmentation_or_of_other_rows_are_refused(examples, 
     columns = ngram_columns(examples)
     with pytest.raises(MismatchError, match=r"a model with phrases of mode parse needs a file of phrases .* found 0"):
         BatchReader(examples, MODEL.model_inputs)
-    other = write_phrases(tmp_path / "other", columns, PhraseSegmentation(mode="random", seed=2))
+    other = write_phrases(tmp_path / "other", columns, PhraseSegmentation(mode="random", ntok_max=4))
     with pytest.raises(MismatchError, match=r"other: phrases of another segmentation .* found .*'mode': 'random'"):
         BatchReader(examples, MODEL.model_inputs, [other])
     shifted = write_phrases(tmp_path / "shifted", columns, first_row=1)
