@@ -70,12 +70,14 @@ class Phrases(Tensors):
     token_index_BPM: source position of each token of each phrase (int64), 0 at padding.
     token_mask_BPM: True at real tokens.
     phrase_mask_BP: True at real phrases, which have at least one token.
+    slot_BS: the inverse of token_index: the place of each source position among the P*M tokens, -1 where it has none.
     pairs: of the phrases of a packed batch; None for a padded one.
     """
 
     token_index_BPM: Tensor
     token_mask_BPM: Tensor
     phrase_mask_BP: Tensor
+    slot_BS: Tensor
     pairs: Pairs | None = None
 
 
@@ -219,11 +221,15 @@ def collate_phrases(ends_of_sentences: Sequence[NDArray[np.int64]], packing: Pac
     token_index_BPM = starts_BP[:, :, None] + np.arange(longest)
     token_mask_BPM = token_index_BPM < ends_BP[:, :, None]
     token_mask_BPM &= (np.arange(ends_BP.shape[1]) < counts[:, None])[:, :, None]
+    slot_BS = np.full((len(counts), ends_BP.max() if packing is None else packing.positions), -1)
+    sentences_N, *places_PM = np.nonzero(token_mask_BPM)
+    slot_BS[sentences_N, token_index_BPM[token_mask_BPM]] = places_PM[0] * longest + places_PM[1]
     return Phrases(
         token_index_BPM=torch.from_numpy(np.where(token_mask_BPM, token_index_BPM, 0)),
         token_mask_BPM=torch.from_numpy(token_mask_BPM),
         phrase_mask_BP=torch.from_numpy(token_mask_BPM.any(-1)),
         pairs=pairs,
+        slot_BS=torch.from_numpy(slot_BS),
     )
 
 

@@ -105,15 +105,16 @@ def best_continuations(log_probs_BKV: Tensor, scores_BK: Tensor, count: int) -> 
     """Return the sums of score and log-probability of the `count` best continuations, the best first.
 
     Returns sums, hypotheses that are continued, and words, [B, count] each (fewer if there are fewer continuations):
-    torch.topk over all sums of a sentence, but faster on a CPU. The largest sums are in the groups of words with the
-    largest maxima, and maxima of groups need one pass over memory.
+    torch.topk over all sums of a sentence, but faster. They are among the `count` best of each hypothesis. On a CPU the
+    largest are in the groups of words with the largest maxima, and maxima of groups need one pass over memory.
     """
     sentences, beams, vocabulary = log_probs_BKV.shape
     groups = vocabulary // _GROUP
     if beams * groups < 2 * count or log_probs_BKV.device.type != "cpu":
-        sums_BN = (log_probs_BKV + scores_BK[:, :, None]).flatten(1)
-        sums_BC, places_BC = sums_BN.topk(min(count, sums_BN.shape[1]))
-        return sums_BC, places_BC // vocabulary, places_BC % vocabulary
+        best_BKC, words_BKC = log_probs_BKV.topk(min(count, vocabulary))
+        sums_BX = (best_BKC + scores_BK[:, :, None]).flatten(1)
+        sums_BC, places_BC = sums_BX.topk(min(count, sums_BX.shape[1]))
+        return sums_BC, places_BC // best_BKC.shape[2], words_BKC.flatten(1).gather(1, places_BC)
     grouped_BKGW = log_probs_BKV[:, :, : groups * _GROUP].view(sentences, beams, groups, _GROUP)
     maxima_BKG = grouped_BKGW.amax(-1) + scores_BK[:, :, None]
     groups_BC = maxima_BKG.flatten(1).topk(count, sorted=False).indices

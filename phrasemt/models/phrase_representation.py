@@ -10,8 +10,8 @@ Notation
     R_glance    glances_BPD                [B, P, D]
     W1, b1      PhrasePooling.hidden       [score_hidden*D, 2D]; left half times token, right half times glance
     w2, b2      PhrasePooling.score        [1, score_hidden*D]
-    s           scores_BPM                 [B, P, M tokens of the longest phrase]
-    p           weights_BPM                [B, P, M]
+    s           scores_BPS                 [B, P, S]; of tokens of the phrase (member_BPS)
+    p           weights_BPS                [B, P, S]; 0 for the other tokens
     W3, b3      Combination.hidden         [combine_hidden*D, 2D]; left half times x, right half times Eq. (7)
     W4, b4      Combination.output         [D, combine_hidden*D]
     w (7 x 6)   TransparentAttention.weights   [N+1 levels, J decoder layers]
@@ -62,6 +62,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from phrasemt.batching.batch import Pairs, Phrases, Source
 from phrasemt.models.transformer import Attend, Attentions, EncodedSources, TransformerDecoder
@@ -97,17 +98,43 @@ class EncodedPhrases(EncodedSources):
         return key_mask(self.phrase_mask_BP, self.phrase_pairs, queries)
 
 
-def tokens_of_phrases(x_BSX: Tensor, phrases: Phrases) -> Tensor:
-    """Gather tokens by phrase: [B, S, X] -> [B, P, M, X]. At padding stands the token of position 0."""
+class _TokensOfPhrases(torch.autograd.Function):
+    """A source position has at most one slot, so gradients are gathered too: autograd would add with atomics."""
+
+    @staticmethod
+    def forward(ctx: Any, x_BSX: Tensor, index_BPM: Tensor, slot_BS: Tensor) -> Tensor:
+        ctx.save_for_backward(slot_BS)
+        return _rows(x_BSX, index_BPM)
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, gradient_BPMX: Tensor) -> tuple[Tensor, None, None]:
+        (slot_BS,) = ctx.saved_tensors
+        if not gradient_BPMX.numel():  # no phrases
+            return gradient_BPMX.new_zeros(*slot_BS.shape, gradient_BPMX.shape[-1]), None, None
+        gathered_BSX = _rows(gradient_BPMX.flatten(1, 2), slot_BS.clamp(min=0))
+        return gathered_BSX.mul_((slot_BS[..., None] >= 0).to(gathered_BSX.dtype)), None, None
+
+
+def _rows(x_BSX: Tensor, index_BY: Tensor) -> Tensor:
+    """Return the vectors of each sentence at some of its positions: [B, ..., X]."""
     sentences, positions, width = x_BSX.shape
-    first_of_sentence_B11 = torch.arange(sentences, device=x_BSX.device)[:, None, None] * positions
-    rows_BPM = first_of_sentence_B11 + phrases.token_index_BPM
-    return x_BSX.flatten(0, 1).index_select(0, rows_BPM.flatten()).view(*rows_BPM.shape, width)
+    firsts_B = torch.arange(0, sentences * positions, positions, device=x_BSX.device)
+    rows_BY = firsts_B.view(-1, *[1] * (index_BY.dim() - 1)) + index_BY
+    return x_BSX.flatten(0, 1).index_select(0, rows_BY.flatten()).view(*index_BY.shape, width)
 
 
-def token_counts(token_mask_BPM: Tensor) -> Tensor:
+def tokens_of_phrases(x_BSX: Tensor, phrases: Phrases) -> Tensor:
+    """Gather tokens by phrase: [B, S, X] -> [B, P, M, X]. At padding stands the token of position 0.
+
+    Nothing may depend on what stands at padding: its gradient is not passed on.
+    """
+    return _TokensOfPhrases.apply(x_BSX, phrases.token_index_BPM, phrases.slot_BS)  # type: ignore[no-untyped-call, no-any-return]
+
+
+def token_counts(member_BPX: Tensor) -> Tensor:
     """Number of tokens of each phrase [B, P, 1]; 1 for padding, so that it can be a divisor."""
-    return token_mask_BPM.sum(-1, keepdim=True).clamp(min=1)
+    return member_BPX.sum(-1, keepdim=True).clamp(min=1)
 
 
 class HiddenUnits(nn.Module):
@@ -146,33 +173,34 @@ class PhrasePooling(nn.Module):
 
     def forward(self, x_BSD: Tensor, phrases: Phrases) -> Tensor:
         """[B, S, D] -> [B, P, D]; 0 for phrases that are padding."""
-        token_mask_BPM = phrases.token_mask_BPM
-        tokens_BPMD = tokens_of_phrases(x_BSD, phrases)
-        glances_BPD = self.glance(tokens_BPMD, token_mask_BPM)
+        glances_BPD = self.glance(tokens_of_phrases(x_BSD, phrases), phrases.token_mask_BPM)
         if not self.attentive:
             return glances_BPD
+        _, number, longest = phrases.token_mask_BPM.shape
+        numbers_P1 = torch.arange(number, device=x_BSD.device)[:, None]
+        member_BPS = phrases.slot_BS.div(longest, rounding_mode="floor")[:, None] == numbers_P1
         if self.additive:
-            scores_BPM = self.additive_scores(x_BSD, glances_BPD, phrases)
+            scores_BPS = self.additive_scores(x_BSD, glances_BPD, member_BPS)[:, None]
         else:
-            scores_BPM = torch.einsum("bpmd,bpd->bpm", tokens_BPMD, glances_BPD * glances_BPD.shape[-1] ** -0.5)
-            scores_BPM = scores_BPM.to(normalised_dtype(scores_BPM))
-        scores_BPM = scores_BPM.masked_fill(~token_mask_BPM, -1e9)
+            scores_BPS = glances_BPD * glances_BPD.shape[-1] ** -0.5 @ x_BSD.transpose(1, 2)
+            scores_BPS = scores_BPS.to(normalised_dtype(scores_BPS))
+        scores_BPS = scores_BPS.masked_fill(~member_BPS, -1e9)
         if self.gated:
-            gates_BPM = torch.sigmoid(scores_BPM) / token_counts(token_mask_BPM)
-            gated_BPD = torch.einsum("bpm,bpmd->bpd", gates_BPM.to(tokens_BPMD.dtype), tokens_BPMD)
-            return gated_BPD + (1 - gates_BPM.sum(-1, keepdim=True)) * glances_BPD
-        weights_BPM = torch.softmax(scores_BPM, dim=-1) * token_mask_BPM  # Eq. (4)
-        return torch.einsum("bpm,bpmd->bpd", weights_BPM.to(tokens_BPMD.dtype), tokens_BPMD)  # Eq. (5)
+            gates_BPS = torch.sigmoid(scores_BPS) / token_counts(member_BPS)
+            gated_BPD = gates_BPS.to(x_BSD.dtype) @ x_BSD
+            return gated_BPD + (1 - gates_BPS.sum(-1, keepdim=True)) * glances_BPD
+        weights_BPS = torch.softmax(scores_BPS, dim=-1) * member_BPS  # Eq. (4)
+        return weights_BPS.to(x_BSD.dtype) @ x_BSD  # Eq. (5)
 
-    def additive_scores(self, x_BSD: Tensor, glances_BPD: Tensor, phrases: Phrases) -> Tensor:
-        """Scores of Eq. (3) [B, P, M], from a network with one hidden layer."""
+    def additive_scores(self, x_BSD: Tensor, glances_BPD: Tensor, member_BPS: Tensor) -> Tensor:
+        """Score of each token in its phrase (Eq. 3) [B, S], from a network with one hidden layer."""
         token_weight, glance_weight = self.hidden.weight.chunk(2, dim=1)  # W1 = [W_t | W_g]
-        hidden_BPMH = (
-            tokens_of_phrases(F.linear(x_BSD, token_weight, self.hidden.bias), phrases)
-            + F.linear(glances_BPD, glance_weight)[:, :, None]
-        )
-        scores_BPM = F.linear(self.units(self.dropout(hidden_BPMH)), self.score.weight).squeeze(-1)
-        return scores_BPM.to(normalised_dtype(scores_BPM)) + self.score.bias  # Eq. (3)
+        of_glances_BPH = F.linear(glances_BPD, glance_weight)
+        # The product selects, exactly, the phrase of each token, and sums gradients over the tokens of a phrase.
+        of_phrase_BSH = member_BPS.transpose(1, 2).to(of_glances_BPH.dtype) @ of_glances_BPH
+        hidden_BSH = F.linear(x_BSD, token_weight, self.hidden.bias) + of_phrase_BSH
+        scores_BS = F.linear(self.units(self.dropout(hidden_BSH)), self.score.weight).squeeze(-1)
+        return scores_BS.to(normalised_dtype(scores_BS)) + self.score.bias
 
     def glance(self, tokens_BPMD: Tensor, token_mask_BPM: Tensor) -> Tensor:
         unused_BPM1 = ~token_mask_BPM[..., None]
@@ -377,7 +405,7 @@ class PhraseRepresentationTransformer(TransformerDecoder[EncodedPhrases]):
     def networks(self) -> list[Network]:
         """The networks of Eqs. (3) and (8): scores_<level>, encoder_<layer>, decoder_<layer>."""
         poolings = [*(layer.pooling for layer in self.encoder), self.last_pooling]
-        scores = [Network(f"scores_{level}", one, "phrases") for level, one in enumerate(poolings) if one.additive]
+        scores = [Network(f"scores_{level}", one, "source") for level, one in enumerate(poolings) if one.additive]
         encoder = [Network(f"encoder_{n}", layer.combination, "source") for n, layer in enumerate(self.encoder, 1)]
         decoder = [Network(f"decoder_{n}", layer.combination, "target") for n, layer in enumerate(self.decoder, 1)]
         return [*(scores if self.reads_phrases else []), *encoder, *decoder]
@@ -411,7 +439,10 @@ def _no_phrases(source: Source) -> Phrases:
     """Return the phrases of `phrase.mode: none`. Attention without keys returns 0, and so a of Eq. (8) is 0."""
     index_B01 = source.ids_BS.new_zeros(len(source.ids_BS), 0, 1)
     return Phrases(
-        token_index_BPM=index_B01, token_mask_BPM=index_B01.bool(), phrase_mask_BP=index_B01.squeeze(-1).bool()
+        token_index_BPM=index_B01,
+        token_mask_BPM=index_B01.bool(),
+        phrase_mask_BP=index_B01.squeeze(-1).bool(),
+        slot_BS=torch.full_like(source.ids_BS, -1),
     )
 
 

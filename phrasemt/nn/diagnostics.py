@@ -184,7 +184,7 @@ class Network:
     """A network of Eq. (3) or Eq. (8) of phrase representations (Xu et al. 2020).
 
     module: has `units`, which turns z into hidden units, and for Eq. (8) `output`, which returns the result.
-    axis: its positions; "phrases" stands for the tokens of all phrases.
+    axis: its positions.
     """
 
     name: str
@@ -203,11 +203,9 @@ class DeadNetworks(Measurement):
         self._networks = networks
 
     def watch(self, batch: Batch, stack: ExitStack) -> Sums:
-        phrases = batch.source.phrases
-        masks = batch.masks if phrases is None else batch.masks | {"phrases": phrases.token_mask_BPM}
         sums: Sums = {}
         for network in self._networks:
-            mask = masks[network.axis]
+            mask = batch.masks[network.axis]
             _watch_units(stack, network.module.units, mask, sums, f"{network.name}_units")
             if hasattr(network.module, "output"):
                 _watch_vectors(stack, network.module.output, mask, sums, f"{network.name}_output")

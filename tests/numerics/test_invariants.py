@@ -56,8 +56,13 @@ def padded_with_junk(batch: Batch) -> Batch:
         token_mask = F.pad(phrases.token_mask_BPM, (0, 1, 0, 2), value=False)
         index = F.pad(phrases.token_index_BPM, (0, 1, 0, 2))
         index = torch.where(token_mask, index, torch.arange(index.numel()).view(index.shape) % source_ids.shape[1])
+        longest, slots = phrases.token_mask_BPM.shape[2], F.pad(phrases.slot_BS, (0, 4), value=-1)
+        slots = torch.where(slots < 0, -1, slots + slots // longest)  # a place more in each phrase
         phrases = Phrases(
-            token_index_BPM=index, token_mask_BPM=token_mask, phrase_mask_BP=F.pad(phrases.phrase_mask_BP, (0, 2))
+            token_index_BPM=index,
+            token_mask_BPM=token_mask,
+            phrase_mask_BP=F.pad(phrases.phrase_mask_BP, (0, 2)),
+            slot_BS=slots,
         )
     chunks = batch.target.chunks
     if chunks is not None:

@@ -18,7 +18,7 @@ from small_systems import NEUTRON, NO_DROPOUT, SHORT_PHRASES, SMALL
 from test_ngram_attention import reference as to_ngrams
 from test_relative_positions import loops as by_distance
 
-from phrasemt.batching.batch import Phrases, collate_phrases
+from phrasemt.batching.batch import collate_phrases
 from phrasemt.models.phrase_representation import PhrasePooling
 from phrasemt.study.architectures import PhraseRepresentationModel
 from phrasemt.study.phrases import PhraseSegmentation
@@ -497,9 +497,7 @@ def pooled():
     """Two sentences: phrases of 2, 3 and 1 tokens; and one phrase of 2 tokens with two phrases of padding."""
     torch.manual_seed(4)
     x_BSD = torch.randn(2, 6, 12, dtype=torch.float64, requires_grad=True)
-    mask = torch.tensor([[[1, 1, 0], [1, 1, 1], [1, 0, 0]], [[1, 1, 0], [0, 0, 0], [0, 0, 0]]], dtype=torch.bool)
-    index = torch.tensor([[[0, 1, 0], [2, 3, 4], [5, 0, 0]], [[0, 1, 0], [0, 0, 0], [0, 0, 0]]])
-    return x_BSD, Phrases(token_index_BPM=index, token_mask_BPM=mask, phrase_mask_BP=mask.any(-1))
+    return x_BSD, collate_phrases([np.array([2, 5, 6]), np.array([2])])
 
 
 def test_attention_with_zero_weights_is_the_mean(pooled):

@@ -38,6 +38,11 @@ def test_collate_phrases(segmentations):
     assert phrases.token_index_BPM.tolist() == index
     assert phrases.token_mask_BPM.tolist() == mask
     assert phrases.phrase_mask_BP.tolist() == real
+    for sentence, sizes in enumerate(segmentations):
+        slots = phrases.slot_BS[sentence]
+        assert phrases.token_index_BPM[sentence].flatten()[slots[: sum(sizes)]].tolist() == list(range(sum(sizes)))
+        assert phrases.token_mask_BPM[sentence].flatten()[slots[: sum(sizes)]].all()
+        assert (slots[sum(sizes) :] == -1).all()
     assert phrases.token_index_BPM.dtype == torch.int64
 
 
@@ -76,6 +81,7 @@ def test_moving_a_batch_moves_all_of_it():
         moved.source.ids_BS,
         moved.source.mask_BS,
         moved.source.phrases.token_index_BPM,
+        moved.source.phrases.slot_BS,
         *vars(moved.source.phrases.pairs).values(),
         moved.target.inputs_BT,
         moved.target.outputs_BT,
@@ -83,4 +89,4 @@ def test_moving_a_batch_moves_all_of_it():
         *vars(moved.target.chunks).values(),
     ]
     assert {tensor.device.type for tensor in tensors} == {"meta"}
-    assert len(tensors) == 11
+    assert len(tensors) == 12
