@@ -231,6 +231,7 @@ def _described(one: StudiedTest, titles: Mapping[str, str]) -> str:
         one.mistake,
         f"{one.words.text} words" if one.words else None,
         f"{one.layer} layer" if one.layer else None,
+        f"on {one.only_on}" if one.only_on else None,
         ", ".join(one.places) + (f" minus {', '.join(one.than_places)}" if one.than_places else ""),
     ]
     systems = "its control " * one.control + titles.get(one.system or "", one.system or one.row)
