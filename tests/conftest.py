@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[1]
 os.environ.pop("PHRASEMT_CACHE", None)  # of the person who runs the tests
+os.environ["PHRASEMT_COMPILE"] = "off"  # on a GPU it would take minutes; tests that want it turn it on
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each of a study's many processes would compile the package again
 os.environ["OMP_NUM_THREADS"] = "1"  # the processes of `make test` share the cores, and small tensors gain nothing
 hypothesis.settings.register_profile("busy", deadline=None)  # a slow machine is no mistake of the code

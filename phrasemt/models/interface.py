@@ -98,8 +98,12 @@ class TranslationModel(SearchableModel[Memory, State]):
 
         label_smoothing: e of the smoothed reference distribution, 1-e on the reference word and e/(V-1) on each other.
         """
-        states = self.decode(self.encode(batch.source), batch.target)
+        states = self.states(batch.source, batch.target)
         return self.words.loss(states, batch.target, label_smoothing=label_smoothing)
+
+    def states(self, source: Source, target: Target) -> Tensor:
+        """Encode and decode; a training may replace this by a compiled form (phrasemt/training/compiled.py)."""
+        return self.decode(self.encode(source), target)
 
     def log_probs(self, batch: Batch) -> Tensor:
         """Return the teacher-forced log-probability of each reference token [B, T], float32, 0 at padding."""

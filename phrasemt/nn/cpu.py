@@ -37,8 +37,8 @@ _in_use = _chosen()
 
 
 def applies(form: Form, x: Tensor) -> bool:
-    """Return whether the form computes the operation on x: x is on a CPU and nobody has turned the form off."""
-    return x.device.type == "cpu" and form in _in_use
+    """Return whether the form computes the operation on x: on a CPU, not compiled, and nobody has turned it off."""
+    return x.device.type == "cpu" and form in _in_use and not torch.compiler.is_compiling()
 
 
 @contextmanager

@@ -97,7 +97,8 @@ def _prepare(workflow: Any, study: Study, path: Path) -> Flow:
             workflow.global_resources["_cores"] = sys.maxsize
         if (warning := outdated_site()) is not None:
             print(f"phrasemt: warning: {warning}", file=sys.stderr)
-    folders = ((CACHE, DEFAULT_CACHE), (LOCK, path.with_suffix(".lock")))
+    compiled = Path(os.environ.get(CACHE) or DEFAULT_CACHE, "compiled").absolute()
+    folders = (CACHE, DEFAULT_CACHE), (LOCK, path.with_suffix(".lock")), ("TORCHINDUCTOR_CACHE_DIR", compiled)
     for name, folder in folders:
         if folder is not None and not os.environ.get(name):  # an empty one would be the folder of the run
             os.environ[name] = str(folder)

@@ -104,11 +104,6 @@ class Architecture(Settings, ABC):
         return False
 
     @property
-    def positions_in_row(self) -> int | None:
-        """Positions of a row in which a training puts several pairs; None for a model that reads one pair a row."""
-        return None
-
-    @property
     def trained_part(self) -> Architecture:
         """These settings with the default search: the part that affects training, which names the weights."""
         return self
@@ -209,10 +204,6 @@ class Layers(Architecture):
         model = type(plain).model_validate({**plain.model_dump(), "ffn_width": self.ffn_width + wider})
         title = f"Transformer as large as {{title}}, feed-forward width {self.ffn_width + wider:,}"
         return {"same-size": Control(model, title)}
-
-    @property
-    def positions_in_row(self) -> int | None:
-        return 128 if self.attention == "tokens" else 64  # without torch's fused attention, all scores are in memory
 
 
 class TransformerModel(Layers):
@@ -337,11 +328,6 @@ class PhraseRepresentationModel(TransformerModel):
     @property
     def source_begins_with_bos(self) -> bool:
         return self.src_bos
-
-    @property
-    def positions_in_row(self) -> int | None:
-        # The length of phrases must follow from pairs of similar length, as in Neutron's batches.
-        return None if self.phrase.ntok_scope == "batch" else super().positions_in_row
 
 
 # The mode of the phrases of each control, and its title.

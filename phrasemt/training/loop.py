@@ -39,6 +39,7 @@ from phrasemt.training.checkpoint import (
     evaluation_due,
     stops_early,
 )
+from phrasemt.training.compiled import seconds_of_compiling
 from phrasemt.training.evaluator import Evaluator
 from phrasemt.training.process_group import ProcessGroup, join_processes
 from phrasemt.training.reporting import Reporter
@@ -191,6 +192,7 @@ def train_model(
                 processes=group.size,
                 micro_batch_positions=progress.capacities,
                 micro_batches_per_update=round(progress.micro_batches / progress.update, 2),
+                compile_seconds=round(seconds_of_compiling(), 1),
                 checkpoints=[f"{place}/{name}" for name in progress.checkpoints],
                 best_update=progress.best.update if progress.best else None,
                 evaluations=progress.evaluations,

@@ -29,7 +29,9 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import TranslationModel
 from phrasemt.nn.precision import ProductsOfTraining, usable_precision, use_precision
 from phrasemt.stages.training import TrainModel
+from phrasemt.study.architectures import Architecture, Layers, PhraseRepresentationModel
 from phrasemt.study.schema import Adadelta, Adam
+from phrasemt.training.compiled import Compiled, compiles_on
 from phrasemt.training.process_group import ALONE, ProcessGroup
 from phrasemt.training.replay import Replays
 
@@ -216,7 +218,7 @@ _MAX_GPU_POSITIONS = 2**18
 _USABLE_PART_OF_MEMORY = 0.9
 _UPDATES_TO_COUNT = 100  # one that comes later and is an eighth larger is cut
 # Whether models read packed rows, by type of device: on a GPU they save launches of kernels; on a CPU padded batches of
-# similar length are faster (docs/performance-log.md).
+# similar length need 0.8 of the time (docs/performance-log.md).
 PACKED = {"cpu": False, "cuda": True}
 
 
@@ -273,14 +275,12 @@ class Trainer:
         self.device = model.device
         replays = model.repeats and self.device.type == "cuda"
         self._replays = Replays(self._add_gradients, model.parameters()) if replays else None
+        compiles = compiles_on(self.device)
+        rows_of = _rows_of(settings) if compiles or PACKED[self.device.type] else ()
         self.rank_reader = RankReader(
-            reader,
-            self.device.type,
-            group.rank,
-            group.size,
-            rows_of=_rows_of(settings) if PACKED[self.device.type] else (),
-            fixed=self._replays is not None,
+            reader, self.device.type, group.rank, group.size, rows_of=rows_of, fixed=self._replays is not None
         )
+        self._compiled = Compiled(model, wanted=compiles and bool(rows_of))
         self.precision = usable_precision(self.settings.precision, self.device)
         use_precision(self.precision)
         self._products = ProductsOfTraining(model, self.precision, self.device)
@@ -344,21 +344,26 @@ class Trainer:
     ) -> tuple[dict[str, Tensor], bool] | None:
         """Compute the gradients of an update, and the sums over this rank's micro-batches; and whether to stop.
 
-        Returns None when the memory of any process ran out; that process has smaller micro-batches from now on.
+        Returns None when the memory of any process ran out; that process has smaller micro-batches from now on. Or when
+        its compiler failed; it computes without one from now on.
         """
+        sums, short = None, False
         torch.manual_seed(_seed(self._seed, number, self._group.rank))
         if mine is None or mine.capacity != self.capacity:
             mine = self.rank_reader.read(rows, self.capacity)
         try:
             sums = self._accumulate(mine, self._update_size(rows), last=self._gradients.begin_last_pass)
         except torch.OutOfMemoryError:
-            sums = None
-        if sums is None:  # here, because the error keeps the tensors of the failed pass until its handler ends
+            short = True
+        except Exception as error:
+            if not self._compiled.gives_up(error):
+                raise
+        if short:  # here, because the error keeps the tensors of the failed pass until its handler ends
             self._shrink()
             log.warning("memory ran out: micro-batches of %s positions from now on", f"{self.capacity:,}")
         self._gradients.finish()
-        short, stopping = self._group.sum([float(sums is None), float(stop())])
-        return None if sums is None or short else (sums, bool(stopping))
+        failed, stopping = self._group.sum([float(sums is None), float(stop())])
+        return None if sums is None or failed else (sums, bool(stopping))
 
     def _tokens(self, rows: NDArray[np.int64]) -> int:
         return int(self._reader.examples.target_lengths[rows].sum()) + len(rows)
@@ -396,7 +401,7 @@ class Trainer:
         self, batch: Batch, scale: float | Tensor, before_backward: Callable[[], object] = lambda: None
     ) -> dict[str, Tensor]:
         """Add the gradients of a micro-batch times `scale` to those of the parameters; return its sums of losses."""
-        with self._products():
+        with self._products(), self._compiled():
             loss = self.model.loss(batch, label_smoothing=self.settings.label_smoothing)
         before_backward()
         (loss.objective * scale).backward()  # type: ignore[no-untyped-call]
@@ -448,14 +453,31 @@ class Trainer:
             self._accumulate(RankBatches(batches=(batch,), weight=1.0, capacity=self.capacity), 1)
         except torch.OutOfMemoryError:
             return math.inf
+        except Exception as error:
+            if not self._compiled.gives_up(error):
+                raise
+            return self._memory_needed(batch)
         finally:
             self._free_gradients()
         return torch.cuda.max_memory_reserved(self.device)
 
 
+def positions_in_row(model: Architecture) -> int | None:
+    """Return the positions of a row in which a training puts several pairs; None where each pair has a row of its own.
+
+    Rows are shorter where all scores of attention are in memory, because torch's fused attention cannot compute them.
+    With `ntok_scope: batch` the length of phrases must follow from pairs of similar length, as in Neutron's batches.
+    """
+    if not isinstance(model, Layers) or (
+        isinstance(model, PhraseRepresentationModel) and model.phrase.ntok_scope == "batch"
+    ):
+        return None
+    return 128 if model.attention == "tokens" else 64
+
+
 def _rows_of(settings: TrainModel) -> tuple[int, ...]:
     """Numbers of positions that packed rows have: those of most rows, and those of rows for longer pairs."""
-    row, longest = settings.model.positions_in_row, settings.training.max_length + 2  # with `<s>` and `</s>`
+    row, longest = positions_in_row(settings.model), settings.training.max_length + 2  # with `<s>` and `</s>`
     if row is None:
         return ()
     return (row, -(-longest // 8) * 8) if longest > row else (row,)

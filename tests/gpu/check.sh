@@ -4,6 +4,7 @@
 # OUT (a folder for figures and logs), and DEV=cpu to run all of it small on a CPU.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
+export PHRASEMT_COMPILE=off # but for the part `compiled`
 export PYTHONPATH="$PWD:$PWD/tests/helpers:$PWD/tests/benchmarks:${PYTHONPATH:-}" PYTHONUNBUFFERED=1
 mkdir -p "${OUT:=results/gpu}"
 [ "${DEV:-}" != cpu ] || export CUDA_VISIBLE_DEVICES=

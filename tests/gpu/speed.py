@@ -3,12 +3,13 @@
 An update has 25,000 target tokens, or 80 sentences for a recurrent system, with the lengths of WMT. A row gives tokens
 a second and their share of the peak in bfloat16 (`mfu`), micro-batches an update, kernels a micro-batch, the share of
 the time in which a kernel runs (`busy`), the kernels that take most of that time and their shares of it (`slowest`),
-the most memory, and what the main thread needs for the batches of an update. `compiled`: layers by torch.compile.
+the most memory, and what the main thread needs for the batches of an update. `compiled`: by torch.compile.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
 import statistics
 import sys
 import time
@@ -29,9 +30,9 @@ import phrasemt.training.trainer as trainer_module
 from phrasemt.decoding.decode import translate_split
 from phrasemt.models.cost import cost_of
 from phrasemt.models.interface import TranslationModel, build_model
-from phrasemt.nn.layers import layers_of
 from phrasemt.study.architectures import Architecture, RecurrentModel
 from phrasemt.study.schema import Decoding
+from phrasemt.training.compiled import SWITCH
 from phrasemt.training.trainer import Trainer
 
 BASE = {"encoder_layers": 6, "decoder_layers": 6, "width": 512, "heads": 8, "ffn_width": 2048}
@@ -71,13 +72,16 @@ def updates(results: Figures) -> None:
 
 
 def compiled(results: Figures) -> None:
-    _updates(results, {name: (name, {"compiled": True}) for name in COMPILED})
+    _updates(results, {name: (name, {"compile": "on"}) for name in COMPILED})
 
 
 def _updates(results: Figures, variants: Mapping[str, tuple[str, dict[str, Any]]]) -> None:
     for row, (name, changes) in variants.items():
         try:
-            with patch.dict(trainer_module.PACKED, {DEVICE.type: changes.get("packed", True)}):
+            with (
+                patch.dict(trainer_module.PACKED, {DEVICE.type: changes.get("packed", True)}),
+                patch.dict(os.environ, {SWITCH: changes.get("compile", "off")}),
+            ):
                 figures = speed_of_updates(of_paper(name), changes)
         except (RuntimeError, torch.OutOfMemoryError) as error:
             figures = {"error": f"{type(error).__name__}: {error}"[:200]}
@@ -90,9 +94,6 @@ def speed_of_updates(model: Architecture, changes: dict[str, Any]) -> dict[str, 
     settings = settings_of_paper(model, precision=changes.get("precision", "bfloat16"), max_length=100, **size)
     reader = drawn_reader(model.model_inputs, pairs=60_000 // part**2, vocabulary=WORDS)
     trainer, plan = Trainer(untrained(model), reader, settings), plan_of_updates(settings, reader.examples)
-    if changes.get("compiled"):
-        for layer in layers_of(trainer.model):
-            layer.compile(dynamic=True)
     begin, trainer.capacity = time.perf_counter(), 2**16
     if not changes and model.family == "transformer":  # seconds for each system
         trainer.find_capacity(plan)

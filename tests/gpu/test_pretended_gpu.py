@@ -59,7 +59,8 @@ def reader(settings):
 
 def test_updates_and_evaluation(settings, reader, monkeypatch):
     monkeypatch.setattr(trainer_module, "_MAX_GPU_POSITIONS", 32)
-    monkeypatch.setattr(Layers, "positions_in_row", 8)  # rows of one or two pairs
+    row = 8 if isinstance(settings, Layers) else None  # of one or two pairs
+    monkeypatch.setattr(trainer_module, "positions_in_row", lambda model: row)
     training = settings_of_paper(settings, precision="bfloat16")
     with PretendedGpu() as gpu:
         trainer = Trainer(random_model(settings).to(GPU), reader, training)

@@ -49,6 +49,7 @@ CUDA = {
     "reset_peak_memory_stats": None,
     "max_memory_reserved": 2**30,
     "get_per_process_memory_fraction": 1.0,
+    "get_device_capability": (7, 5),  # no compiler
     "get_device_properties": SimpleNamespace(total_memory=80 * 2**30),
 }
 

@@ -1,0 +1,92 @@
+"""Compiled trainings. Witness: the same without a compiler. `aot_eager` has a compiler's graphs and torch's kernels."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from drawn_pairs import drawn_reader
+from small_systems import SYSTEMS, TARGET_VOCABULARY, random_model
+from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.utils import counters
+from trainings import settings_of
+
+import phrasemt.training.trainer as trainer_module
+from phrasemt.errors import PhrasemtError
+from phrasemt.study.schema import Adam
+from phrasemt.training.compiled import SWITCH, Compiled, compiles_on, seconds_of_compiling
+from phrasemt.training.trainer import Trainer, positions_in_row
+
+ONE_LAYER = {"encoder_layers": 1, "decoder_layers": 1, "layers": 1}
+PACKABLE = [name for name, settings in SYSTEMS.items() if positions_in_row(settings)]
+UPDATES = [(1, range(40)), (2, range(40, 90)), (3, range(90, 110)), (4, range(110, 112)), (5, range(120, 250))]
+
+
+@pytest.fixture
+def train(monkeypatch):
+    """A training in float64 of some updates in packed rows. Returns their losses and the weights."""
+    monkeypatch.setattr(trainer_module, "positions_in_row", lambda model: 64)
+    monkeypatch.setitem(trainer_module.PACKED, "cpu", True)
+
+    def train(name, switch, *, backend="aot_eager", dropout=0.0, updates=UPDATES, factor=0.1):
+        torch._dynamo.reset()
+        counters.clear()
+        monkeypatch.setenv(SWITCH, switch)
+        monkeypatch.setattr(trainer_module, "Compiled", partial(Compiled, backend=backend))
+        model = SYSTEMS[name]
+        changes = ONE_LAYER | {"dropout": dropout, "attn_dropout": dropout}
+        model = model.model_copy(update={key: one for key, one in changes.items() if key in type(model).model_fields})
+        reader = drawn_reader(model.model_inputs, pairs=250, vocabulary=TARGET_VOCABULARY, median=10, longest=60)
+        settings = settings_of(model=model, max_length=62, optimizer=Adam(warmup=10, factor=factor))
+        trainer = Trainer(random_model(model).double(), reader, settings)
+        losses = [trainer.update(number, np.array(rows)).objective for number, rows in updates]
+        return losses, dict(trainer.model.named_parameters())
+
+    return train
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PACKABLE)
+def test_one_graph_for_any_number_of_rows_computes_the_same(name, train):
+    plain = train(name, "off")
+    before = seconds_of_compiling()
+    compiled = train(name, "on")
+    assert counters["stats"]["unique_graphs"] == 1
+    assert not counters["graph_break"]
+    assert seconds_of_compiling() > before
+    torch.testing.assert_close(compiled, plain, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_seed_and_update_decide_dropout(train):
+    updates = [(number, range(50)) for number in (1, 1, 2)]
+    (first, again, second), _ = train("transformer", "on", dropout=0.3, updates=updates, factor=1e-9)
+    assert again == pytest.approx(first, rel=1e-6)
+    assert second != pytest.approx(first, rel=1e-3)
+
+
+def fails(*_):
+    raise RuntimeError("no Triton here\nsecond line")
+
+
+FAILS_BACKWARD = aot_autograd(fw_compiler=lambda graph, _: graph, bw_compiler=fails)
+
+
+@pytest.mark.parametrize("backend", [fails, pytest.param(FAILS_BACKWARD, marks=pytest.mark.slow)])
+def test_a_failing_compiler_is_one_warning(backend, train, caplog):
+    updates = [(1, range(40)), (2, range(40, 90))]
+    plain = train("transformer", "off", updates=updates)
+    failed = train("transformer", "on", updates=updates, backend=backend)
+    torch.testing.assert_close(failed, plain, rtol=0, atol=0)
+    (warning,) = [record.message for record in caplog.records if "compiler" in record.message]
+    assert "no Triton here" in warning
+
+
+def test_the_switch(monkeypatch):
+    monkeypatch.delenv(SWITCH, raising=False)
+    assert not compiles_on(torch.device("cpu"))
+    monkeypatch.setenv(SWITCH, "yes")
+    with pytest.raises(PhrasemtError, match=rf"{SWITCH}: .* \(expected auto, on or off, found yes\)"):
+        compiles_on(torch.device("cpu"))
