@@ -258,8 +258,8 @@ def fails(study: GoldenStudy, **inputs: list[Path]) -> str:
 
 
 def test_a_file_of_another_kind_is_refused(study: GoldenStudy) -> None:
-    analysis = study.path("attention_analysis", system="max", seed=1, split="test")
-    assert fails(study, others=[analysis]).startswith(f"{analysis}: a file of a kind that this stage does not read")
+    record = study.path("training_record", system="max", seed=1)
+    assert fails(study, others=[record]).startswith(f"{record}: a file of a kind that this stage does not read")
 
 
 @pytest.mark.parametrize(
