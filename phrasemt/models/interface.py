@@ -84,10 +84,12 @@ class TranslationModel(SearchableModel[Memory, State]):
     words: output layer with the softmax over the target vocabulary.
     repeats: whether loss and gradients of a batch of a fixed shape (`Batch.fixed`) are the same kernels on the same
     tensors each time, so that a GPU may replay them (phrasemt/training/replay.py). It pays for many small kernels.
+    positions_in_row: of a row in which a training may put several pairs; None where each pair has a row of its own.
     """
 
     words: OutputLayer
     repeats: ClassVar[bool] = False
+    positions_in_row: int | None = None
 
     @abstractmethod
     def decode(self, memory: Memory, target: Target) -> Tensor:

@@ -38,6 +38,7 @@ class LanguageModelTransformer(TransformerDecoder[Memory]):
     def __init__(self, settings: LanguageModel, *, source_vocabulary: int = 0, target_vocabulary: int) -> None:
         super().__init__()
         attentions = Attentions.of(settings)
+        self.positions_in_row = attentions.positions_in_row
         self.words = TransformerEmbeddings(
             settings,
             source_vocabulary=0,

@@ -325,6 +325,8 @@ class PhraseRepresentationTransformer(TransformerDecoder[EncodedPhrases]):
     def __init__(self, settings: PhraseRepresentationModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
         attentions = Attentions.of(settings)
+        if settings.phrase.ntok_scope != "batch":  # there the length of phrases follows from pairs of similar length
+            self.positions_in_row = attentions.positions_in_row
         self.words = TransformerEmbeddings(
             settings,
             source_vocabulary=source_vocabulary,

@@ -83,22 +83,26 @@ class Attentions:
 
     The modules have the methods of `SelfAttention` (enc_self, dec_self) and of `KeyValueAttention` (cross).
     positions: whether absolute positions are added to the embeddings. With relative ones they are not.
+    positions_in_row: of packed rows, shorter where all scores are in memory because torch's fused attention cannot
+    compute them.
     """
 
     enc_self: Callable[[], Any]
     dec_self: Callable[[], Any]
     cross: Callable[[], Any]
     positions: bool = True
+    positions_in_row: int = 64
 
     @classmethod
     def of(cls, settings: TransformerModel | LanguageModel) -> Attentions:
         """Return the attentions that `attention` and its options name."""
         sizes = settings.width, settings.heads, settings.attn_dropout
         itself = partial(SelfAttention, *sizes)
-        tokens = cls(enc_self=itself, dec_self=itself, cross=partial(KeyValueAttention, *sizes))
+        of_sources = partial(KeyValueAttention, *sizes)
+        tokens = cls(enc_self=itself, dec_self=itself, cross=of_sources, positions_in_row=128)
         if settings.attention == "relative":
             relative = partial(RelativeSelfAttention, *sizes, rel_k=settings.rel_k)
-            return replace(tokens, enc_self=relative, dec_self=relative, positions=False)
+            return replace(tokens, enc_self=relative, dec_self=relative, positions=False, positions_in_row=64)
         if settings.attention == "ngrams":
             options: dict[str, Any] = {"ngrams": settings.ngrams, "score": settings.ngram_score}
             of_itself = partial(NgramSelfAttention, *sizes, **options)
@@ -203,6 +207,7 @@ class Transformer(TransformerDecoder[EncodedSources]):
     ) -> None:
         super().__init__()
         attentions = attentions or Attentions.of(settings)
+        self.positions_in_row = attentions.positions_in_row
         self.words = TransformerEmbeddings(
             settings,
             source_vocabulary=source_vocabulary,

@@ -29,7 +29,6 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import TranslationModel
 from phrasemt.nn.precision import ProductsOfTraining, usable_precision, use_precision
 from phrasemt.stages.training import TrainModel
-from phrasemt.study.architectures import Architecture, Layers, PhraseRepresentationModel
 from phrasemt.study.schema import Adadelta, Adam
 from phrasemt.training.compiled import Compiled, compiles_on
 from phrasemt.training.process_group import ALONE, ProcessGroup
@@ -276,7 +275,8 @@ class Trainer:
         replays = model.repeats and self.device.type == "cuda"
         self._replays = Replays(self._add_gradients, model.parameters()) if replays else None
         compiles = compiles_on(self.device)
-        rows_of = _rows_of(settings) if compiles or PACKED[self.device.type] else ()
+        packs = compiles or PACKED[self.device.type]
+        rows_of = _rows_of(model.positions_in_row, self.settings.max_length) if packs else ()
         self.rank_reader = RankReader(
             reader, self.device.type, group.rank, group.size, rows_of=rows_of, fixed=self._replays is not None
         )
@@ -462,24 +462,11 @@ class Trainer:
         return torch.cuda.max_memory_reserved(self.device)
 
 
-def positions_in_row(model: Architecture) -> int | None:
-    """Return the positions of a row in which a training puts several pairs; None where each pair has a row of its own.
-
-    Rows are shorter where all scores of attention are in memory, because torch's fused attention cannot compute them.
-    With `ntok_scope: batch` the length of phrases must follow from pairs of similar length, as in Neutron's batches.
-    """
-    if not isinstance(model, Layers) or (
-        isinstance(model, PhraseRepresentationModel) and model.phrase.ntok_scope == "batch"
-    ):
-        return None
-    return 128 if model.attention == "tokens" else 64
-
-
-def _rows_of(settings: TrainModel) -> tuple[int, ...]:
+def _rows_of(row: int | None, max_length: int) -> tuple[int, ...]:
     """Numbers of positions that packed rows have: those of most rows, and those of rows for longer pairs."""
-    row, longest = positions_in_row(settings.model), settings.training.max_length + 2  # with `<s>` and `</s>`
     if row is None:
         return ()
+    longest = max_length + 2  # with `<s>` and `</s>`
     return (row, -(-longest // 8) * 8) if longest > row else (row,)
 
 

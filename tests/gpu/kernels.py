@@ -15,7 +15,6 @@ from speed import PAPER, WORDS, of_paper, untrained
 
 from phrasemt.batching.reader import RankReader
 from phrasemt.nn.precision import ProductsOfTraining
-from phrasemt.training.trainer import positions_in_row
 
 
 def main() -> None:
@@ -23,10 +22,11 @@ def main() -> None:
     for name in PAPER:
         settings = of_paper(name)
         reader = drawn_reader(settings.model_inputs, pairs=8, vocabulary=WORDS, longest=27)
-        rows_of = (row,) if (row := positions_in_row(settings)) else ()
+        model = untrained(settings).train()
+        rows_of = (model.positions_in_row,) if model.positions_in_row else ()
         (batch,) = RankReader(reader, GPU.type, rows_of=rows_of).read(np.arange(8), 2**18).batches
         with PretendedGpu() as gpu:
-            model, batch = untrained(settings).train().to(GPU), batch.to(GPU)
+            model, batch = model.to(GPU), batch.to(GPU)
             gpu.reset()
             with ProductsOfTraining(model, "bfloat16", GPU)():
                 loss = model.loss(batch, label_smoothing=0.1)

@@ -24,7 +24,7 @@ from phrasemt.decoding.decode import translate_split
 from phrasemt.decoding.forced import force
 from phrasemt.files.attention import AXES
 from phrasemt.models.dl4mt import Dl4mt
-from phrasemt.study.architectures import Layers, RecurrentModel
+from phrasemt.study.architectures import RecurrentModel
 from phrasemt.study.schema import Adadelta, Adam, Decoding
 from phrasemt.training.process_group import ProcessGroup
 from phrasemt.training.trainer import ScheduledOptimizer, Trainer
@@ -59,11 +59,11 @@ def reader(settings):
 
 def test_updates_and_evaluation(settings, reader, monkeypatch):
     monkeypatch.setattr(trainer_module, "_MAX_GPU_POSITIONS", 32)
-    row = 8 if isinstance(settings, Layers) else None  # of one or two pairs
-    monkeypatch.setattr(trainer_module, "positions_in_row", lambda model: row)
     training = settings_of_paper(settings, precision="bfloat16")
+    model = random_model(settings)
+    model.positions_in_row = 8 if model.positions_in_row else None  # of one or two pairs
     with PretendedGpu() as gpu:
-        trainer = Trainer(random_model(settings).to(GPU), reader, training)
+        trainer = Trainer(model.to(GPU), reader, training)
         plan = plan_of_updates(training, reader.examples)
         trainer.find_capacity(plan)
         gpu.reset()

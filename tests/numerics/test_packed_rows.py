@@ -12,9 +12,8 @@ from small_systems import SOURCE_VOCABULARY, SYSTEMS, TARGET_VOCABULARY, random_
 
 from phrasemt.batching.batch import Packing
 from phrasemt.batching.reader import RankReader
-from phrasemt.training.trainer import positions_in_row
 
-PACKABLE = {name: settings for name, settings in SYSTEMS.items() if positions_in_row(settings)}
+PACKABLE = {name: settings for name, settings in SYSTEMS.items() if random_model(settings).positions_in_row}
 PAIRS, ROWS_OF = 60, (24, 64)
 
 

@@ -17,17 +17,16 @@ import phrasemt.training.trainer as trainer_module
 from phrasemt.errors import PhrasemtError
 from phrasemt.study.schema import Adam
 from phrasemt.training.compiled import SWITCH, Compiled, compiles_on, seconds_of_compiling
-from phrasemt.training.trainer import Trainer, positions_in_row
+from phrasemt.training.trainer import Trainer
 
 ONE_LAYER = {"encoder_layers": 1, "decoder_layers": 1, "layers": 1}
-PACKABLE = [name for name, settings in SYSTEMS.items() if positions_in_row(settings)]
+PACKABLE = [name for name, settings in SYSTEMS.items() if random_model(settings).positions_in_row]
 UPDATES = [(1, range(40)), (2, range(40, 90)), (3, range(90, 110)), (4, range(110, 112)), (5, range(120, 250))]
 
 
 @pytest.fixture
 def train(monkeypatch):
     """A training in float64 of some updates in packed rows. Returns their losses and the weights."""
-    monkeypatch.setattr(trainer_module, "positions_in_row", lambda model: 64)
     monkeypatch.setitem(trainer_module.PACKED, "cpu", True)
 
     def train(name, switch, *, backend="aot_eager", dropout=0.0, updates=UPDATES, factor=0.1):
@@ -40,7 +39,9 @@ def train(monkeypatch):
         model = model.model_copy(update={key: one for key, one in changes.items() if key in type(model).model_fields})
         reader = drawn_reader(model.model_inputs, pairs=250, vocabulary=TARGET_VOCABULARY, median=10, longest=60)
         settings = settings_of(model=model, max_length=62, optimizer=Adam(warmup=10, factor=factor))
-        trainer = Trainer(random_model(model).double(), reader, settings)
+        untrained = random_model(model).double()
+        untrained.positions_in_row = 64
+        trainer = Trainer(untrained, reader, settings)
         losses = [trainer.update(number, np.array(rows)).objective for number, rows in updates]
         return losses, dict(trainer.model.named_parameters())
 
