@@ -22,13 +22,14 @@ part() { # name, seconds, program, its argument
 {
   case $1 in
     first)
-      part differences 150 differences
+      part constants 30 speed constants
+      part differences 130 differences
       part updates 200 speed updates
       ;;
     second)
-      part searches 70 speed searches
-      part compiled 150 speed compiled
-      part training 100 end_to_end
+      part compiled 180 speed compiled
+      part searches 90 speed searches
+      part training 90 end_to_end
       ;;
     kernels) DEV=cpu CUDA_VISIBLE_DEVICES='' part kernels 100 kernels ;;
   esac

@@ -46,8 +46,11 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "transformer, tf32": ("transformer", {"precision": "tf32"}),
     **{f"{name}, padded": (name, {"packed": False}) for name in ("transformer", "+Max+Attn+TA", "phrasal 1-2-3")},
     **{f"{name}, float32": (name, {"precision": "float32"}) for name in ("transformer", "biscale")},
+    "biscale, not captured": ("biscale", {"repeats": False}),
 }
-COMPILED = ("transformer", "+Max+Attn+TA", "phrasal 1-2-3") if ON_GPU else ("transformer",)  # minutes on a CPU
+COMPILED = ("transformer", "big", "+Max+Attn+TA", "phrasal 1-2-3") if ON_GPU else ("transformer",)  # minutes on a CPU
+PRODUCTS = ((27_000, 512, 2048), (27_000, 512, 512), (7_000, 512, 37_000)) if ON_GPU else ((27, 16, 32),)
+KERNELS = 1000  # of a graph
 SEARCHES = ("transformer", "+Max+Attn+TA", "biscale")
 WORDS = 32_000 if ON_GPU else 300
 PEAK = 989e12  # operations a second in bfloat16 of an H100 and an H200
@@ -65,9 +68,28 @@ def untrained(settings: Architecture) -> TranslationModel[Any, Any]:
     return build_model(settings, source_vocabulary=WORDS, target_vocabulary=WORDS).to(DEVICE)
 
 
-def updates(results: Figures) -> None:
-    launch = Timer("number.add_(1)", globals={"number": torch.zeros((), device=DEVICE)}).timeit(10_000)
+def constants(results: Figures) -> None:
+    """What bounds every figure here: launches, a captured graph of small kernels, copies, products in bfloat16."""
+    number = torch.zeros((), device=DEVICE)
+    launch = Timer("number.add_(1)", globals={"number": number}).timeit(10_000)
     results.add("launch", microseconds=launch.mean * 1e6)
+    if ON_GPU:
+        with torch.cuda.graph(graph := torch.cuda.CUDAGraph()):
+            for _ in range(KERNELS):
+                number.add_(1)
+        replay = Timer("graph.replay()", globals={"graph": graph}).timeit(20)
+        results.add("kernel of a graph", microseconds=replay.mean * 1e6 / KERNELS)
+    source = torch.zeros(2**28 if ON_GPU else 2**16, device=DEVICE)
+    copy = Timer("source.clone()", globals={"source": source}).timeit(20)
+    results.add("copy", gb_s=2 * source.nbytes / copy.mean / 1e9)
+    for rows, width, columns in PRODUCTS:
+        left = torch.randn(rows, width, device=DEVICE, dtype=torch.bfloat16)
+        right = torch.randn(width, columns, device=DEVICE, dtype=torch.bfloat16)
+        product = Timer("left @ right", globals={"left": left, "right": right}).timeit(20)
+        results.add(f"product {rows} x {width} x {columns}", tflop_s=2 * rows * width * columns / product.mean / 1e12)
+
+
+def updates(results: Figures) -> None:
     _updates(results, VARIANTS)
 
 
@@ -93,7 +115,9 @@ def speed_of_updates(model: Architecture, changes: dict[str, Any]) -> dict[str, 
     size = {"sentences_per_update": 80 // part} if recurrent else {"tokens_per_update": 25_000 // part}
     settings = settings_of_paper(model, precision=changes.get("precision", "bfloat16"), max_length=100, **size)
     reader = drawn_reader(model.model_inputs, pairs=60_000 // part**2, vocabulary=WORDS)
-    trainer, plan = Trainer(untrained(model), reader, settings), plan_of_updates(settings, reader.examples)
+    random = untrained(model)
+    random.repeats = changes.get("repeats", random.repeats)
+    trainer, plan = Trainer(random, reader, settings), plan_of_updates(settings, reader.examples)
     begin, trainer.capacity = time.perf_counter(), 2**16
     if not changes and model.family == "transformer":  # seconds for each system
         trainer.find_capacity(plan)
@@ -146,7 +170,7 @@ def searches(results: Figures) -> None:
     """Sentences a second. Untrained weights seldom end a sentence, so outputs are as long as the limit: the source."""
     for name in SEARCHES:
         model = of_paper(name)
-        reader = drawn_reader(model.model_inputs, pairs=600 if ON_GPU else 5, vocabulary=WORDS)
+        reader = drawn_reader(model.model_inputs, pairs=3000 if ON_GPU else 5, vocabulary=WORDS)
         ready = untrained(model).eval()
         for precision in ("float32", "bfloat16"):
             rates = {}
@@ -160,4 +184,4 @@ def searches(results: Figures) -> None:
 
 
 if __name__ == "__main__":
-    {"updates": updates, "compiled": compiled, "searches": searches}[sys.argv[1]](Figures())
+    {"constants": constants, "updates": updates, "compiled": compiled, "searches": searches}[sys.argv[1]](Figures())
