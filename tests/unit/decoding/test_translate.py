@@ -90,7 +90,7 @@ def weights(model, settings, words, tmp_path):
 def test_nats_of_each_reference_are_those_of_forced_decoding(model, settings, weights, reader, tiny_data, tmp_path):
     """float32 with recorded attention against the fused one: 1e-3 on sums of up to 8 log-probabilities."""
     analyse_attention(
-        settings=AnalyseAttention(dataset="d", test_set="test", system="s", seed=1, sentences=0, **of_model(settings)),
+        settings=AnalyseAttention(dataset="d", test_set="test", system="s", seed=1, **of_model(settings)),
         cores=1,
         weights=weights,
         examples=tiny_data.dev,
