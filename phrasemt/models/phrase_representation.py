@@ -200,7 +200,7 @@ class PhrasePooling(nn.Module):
         of_phrase_BSH = member_BPS.transpose(1, 2).to(of_glances_BPH.dtype) @ of_glances_BPH
         hidden_BSH = F.linear(x_BSD, token_weight, self.hidden.bias) + of_phrase_BSH
         scores_BS = F.linear(self.units(self.dropout(hidden_BSH)), self.score.weight).squeeze(-1)
-        return scores_BS.to(normalised_dtype(scores_BS)) + self.score.bias
+        return scores_BS.to(normalised_dtype(scores_BS)) + self.score.bias  # Eq. (3)
 
     def glance(self, tokens_BPMD: Tensor, token_mask_BPM: Tensor) -> Tensor:
         unused_BPM1 = ~token_mask_BPM[..., None]

@@ -156,7 +156,7 @@ TRANSCRIPTS = {
         "ffn_width, dropout, attn_dropout, act_dropout, norm, embed_ln, softmax_bias, init, attention, rel_k, ngrams, "
         "ngram_score, encoder_layers, decoder_layers, tie\n"
         "  - systems.base.beam: unknown key; it belongs to systems.base.decoding; allowed: title, stands_for, preset, "
-        "model, init_from, seeds, training, decoding\n",
+        "model, init_from, seeds, training, decoding, controls\n",
     ),
     "names that nothing can have, and keys at another place": (
         RIGHT.replace("study: small", "study: my study\ntitle: ''\nseed: 1\ntraining: {}")

@@ -53,14 +53,15 @@ def transformer(d: int, f: int, v: int) -> int:
 def phrase_representation(
     d: int, f: int, v: int, h_c: int, *, h_s: int = 0, dot_product: bool = False, ta: bool = False
 ) -> int:
-    phrases, tokens = 6, 5
+    phrases = 6
 
     def combination(positions: int) -> int:
         return attention(positions, phrases, d) + positions * (2 * d * h_c + h_c * d)
 
-    scorer = S * d * h_s + phrases * d * h_s + phrases * tokens * h_s  # W_t x, W_g g, w2
-    scores = phrases * tokens * d if dot_product else scorer
-    pooling = 7 * (scores + phrases * tokens * d) if scores else 0
+    # W_t x, W_g g, the phrase of each token, w2. Products of phrases are with all tokens of the source, most are masked.
+    scorer = S * d * h_s + phrases * d * h_s + S * phrases * h_s + S * h_s
+    scores = phrases * S * d if dot_product else scorer
+    pooling = 7 * (scores + phrases * S * d) if scores else 0
     mixture = 7 * 6 * phrases * d if ta else 0
     return transformer(d, f, v) + 6 * (combination(S) + combination(T)) + pooling + mixture
 

@@ -6,7 +6,6 @@ and search run, 1e-5.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -163,8 +162,7 @@ def repeated(source: Source, times: int) -> Source:
     """Repeat each sentence."""
     phrases = source.phrases
     if phrases is not None:
-        fields = dataclasses.fields(phrases)
-        phrases = Phrases(**{f.name: getattr(phrases, f.name).repeat_interleave(times, dim=0) for f in fields})
+        phrases = phrases.map(lambda x, _: x.repeat_interleave(times, dim=0))
     return Source(
         ids_BS=source.ids_BS.repeat_interleave(times, dim=0),
         mask_BS=source.mask_BS.repeat_interleave(times, dim=0),

@@ -240,7 +240,7 @@ def test_results_of_other_settings_do_not_leave_the_folder(
         assert main(command) == 2, command
         error = capsys.readouterr().err
         assert said in error, command
-        assert re.search(r"and \d\d jobs would run again \(found model\.pool: glance -> attn", error), command
+        assert re.search(r"and \d+ jobs would run again \(found model\.pool: glance -> attn", error), command
     write_capsule(load_study(Path("study.yaml")), Path("tiny.zip"), all_references=True)
     assert main(["capsule", "--check", "tiny.zip"]) == 2
     assert "as recorded: its sidecar and the study of the capsule differ: model.pool" in capsys.readouterr().out
