@@ -58,7 +58,7 @@ def phrase_representation(
     def combination(positions: int) -> int:
         return attention(positions, phrases, d) + positions * (2 * d * h_c + h_c * d)
 
-    # W_t x, W_g g, the phrase of each token, w2. Products of phrases are with all tokens of the source, most are masked.
+    # W_t x, W_g g, the phrase of each token, w2. Products of phrases are with all tokens of the source; most are masked
     scorer = S * d * h_s + phrases * d * h_s + S * phrases * h_s + S * h_s
     scores = phrases * S * d if dot_product else scorer
     pooling = 7 * (scores + phrases * S * d) if scores else 0
