@@ -65,8 +65,7 @@ class TrainingRecord(JsonFile, pattern=of_dataset("models/{system}/{seed}/traini
 
     idle_parameters: how many of the parameters change nothing; None in records of versions that did not count them.
     stopped: why it ended, `max_updates` or `early_stopping`. skipped: updates whose loss or gradient was not finite.
-    micro_batch_positions: the size of micro-batches of each process. compile_seconds: that torch.compile took in the
-    job that finished the training. checkpoints: paths of the files to average.
+    micro_batch_positions: the size of micro-batches of each process. checkpoints: paths of the files to average.
     metrics: path of the metrics. Both are relative to the folder of the record.
     """
 
@@ -80,7 +79,6 @@ class TrainingRecord(JsonFile, pattern=of_dataset("models/{system}/{seed}/traini
     processes: int
     micro_batch_positions: list[int]
     micro_batches_per_update: float
-    compile_seconds: float = 0.0
     checkpoints: list[str]
     best_update: int | None = None
     evaluations: list[Evaluation]

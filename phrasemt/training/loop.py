@@ -180,6 +180,8 @@ def train_model(
             run = _Run(trainer, evaluator, plan, folder, group, stop)
             stopped = run.train()
         if group.is_first:
+            if compiling := seconds_of_compiling():  # not in the record, whose bytes no speed may change
+                log.info("compiling took %.0f seconds", compiling)
             progress, place = run.progress, f"{state.name}/{folder.folder.name}"
             TrainingRecord(
                 model=settings.model,
@@ -192,7 +194,6 @@ def train_model(
                 processes=group.size,
                 micro_batch_positions=progress.capacities,
                 micro_batches_per_update=round(progress.micro_batches / progress.update, 2),
-                compile_seconds=round(seconds_of_compiling(), 1),
                 checkpoints=[f"{place}/{name}" for name in progress.checkpoints],
                 best_update=progress.best.update if progress.best else None,
                 evaluations=progress.evaluations,
