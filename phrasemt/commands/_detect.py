@@ -72,9 +72,7 @@ def describe_power(prices: Prices, gain: float, deviation: float | None) -> Iter
         yield "as it stands: no system is trained several times, so no difference is tested"
     if needed is None:
         yield f"a gain of {gain:g} needs more than {_MOST_SEEDS:,} trainings of each system"
-    yield f"assumed: {prices.assumed}"
-    if prices.unknown:
-        yield f"left out, because their number of lines is not known: {', '.join(sorted(prices.unknown))}"
+    yield from prices.basis()
 
 
 def known_deviation(study: str) -> tuple[float, str]:

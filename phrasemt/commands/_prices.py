@@ -166,6 +166,12 @@ class Prices:
             "updates; measured or estimated rates of text stages, one core"
         )
 
+    def basis(self) -> Iterator[str]:
+        """What the prices so far rest on, and what they leave out."""
+        yield f"assumed: {self.assumed}"
+        if self.unknown:
+            yield f"left out, because their number of lines is not known: {', '.join(sorted(self.unknown))}"
+
     def hours_of_training(self, system: str) -> float:
         """The hours of the device for one seed of a model on all data sets, its translations included."""
         total = Costs(jobs=0)

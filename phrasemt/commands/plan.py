@@ -55,19 +55,20 @@ def run(options: argparse.Namespace) -> None:
     study, gpus = load_study(options.study), options.gpus or (1 if options.gpu_model else None)
     if options.deviation and not options.detect:
         raise PhrasemtError("--deviation has no effect without --detect", next_step="phrasemt plan STUDY --detect GAIN")
-    if options.detect:
+    missing = list(missing_texts(study))
+    plan = None if options.detect or missing else plan_of(options.study, options.profile)
+    if plan is None:  # a cluster is for GPUs
         on_gpu = bool(gpus) or options.profile != PROFILE or bool(visible_gpus())
-        prices = Prices(study, rate_of(options.gpu_model) if options.gpu_model else rate_here(on_gpu=on_gpu))
+    else:
+        on_gpu = bool(gpus) or any(job.planned.gpus for job in plan.jobs)
+    prices = Prices(study, rate_of(options.gpu_model) if options.gpu_model else rate_here(on_gpu=on_gpu))
+    if options.detect:
         print(*describe_power(prices, options.detect, options.deviation), sep="\n")
         return
-    if missing := list(missing_texts(study)):
-        rate = rate_of(options.gpu_model) if options.gpu_model else rate_here(on_gpu=bool(gpus) or bool(visible_gpus()))
-        print(*_without_texts(Prices(study, rate), missing), sep="\n")
+    if plan is None:
+        print(*_without_texts(prices, missing), sep="\n")
         return
-    plan = plan_of(options.study, options.profile)
-    on_gpu = bool(gpus) or any(job.planned.gpus for job in plan.jobs)
-    rate = rate_of(options.gpu_model) if options.gpu_model else rate_here(on_gpu=on_gpu)
-    print(*describe(plan, Prices(study, rate), gpus), sep="\n")
+    print(*describe(plan, prices, gpus), sep="\n")
     if on_gpu:
         print(*(f"{line}\n" for line in precision_of_old_gpus(study)), sep="", end="")
 
@@ -82,7 +83,7 @@ def _without_texts(prices: Prices, missing: Sequence[str]) -> Iterator[str]:
     yield from (
         f"  {line}" for line in table([*rows, ("all", "", f"{sum(hours.values()):,.2f}")], right_aligned=rows[0][1:])
     )
-    yield f"assumed: {prices.assumed}"
+    yield from prices.basis()
 
 
 def describe(plan: Plan, prices: Prices, gpus: int | None = None) -> Iterator[str]:
@@ -150,9 +151,9 @@ def _costs(plan: Plan, prices: Prices, gpus: int | None) -> Iterator[str]:
         time = clock(seconds_needed([(job.planned, one.seconds(job.planned)) for job, one in costs_of], plan.cores))
         yield f"time: about {time} on {plan.cores} cores" if plan.cores else f"time: at least {time}, the longest chain"
     if gpus or costs[ALL].estimated:
-        yield f"{'' if gpus else '~: no such job has finished here yet; '}assumed: {prices.assumed}"
-        if prices.unknown:
-            yield f"left out, because their number of lines is not known: {', '.join(sorted(prices.unknown))}"
+        assumed, *left_out = prices.basis()
+        yield ("" if gpus else "~: no such job has finished here yet; ") + assumed
+        yield from left_out
 
 
 def _systems(costs_of: Iterable[tuple[Job, Costs]]) -> Iterator[str]:
