@@ -32,7 +32,7 @@ def job(rule: str, dataset: str | None, system: str | None, *reasons: Reason) ->
 
 def said(*jobs: Job, datasets: tuple[str, ...] = ("demo", "mine")) -> list[str]:
     plan = Plan(study="demo", datasets=list(datasets), cores=2, jobs=list(jobs))
-    prices: Any = SimpleNamespace(of=lambda job: Costs(core_hours=0.5), assumed="figures", unknown=())
+    prices: Any = SimpleNamespace(of=lambda job: Costs(core_hours=0.5), basis=lambda: ["assumed: figures"])
     return [line.strip() for line in describe(plan, prices)]
 
 
@@ -83,7 +83,10 @@ def power_of(study: Path, gain: float, deviation: float | None = None) -> dict[s
     """The words of each line of `plan --detect`. A training takes two hours."""
     rate = SimpleNamespace(on_gpu=True)
     prices: Any = SimpleNamespace(
-        study=load_study(study), rate=rate, hours_of_training=lambda _: 2.0, assumed="", unknown={"a corpus"}
+        study=load_study(study),
+        rate=rate,
+        hours_of_training=lambda _: 2.0,
+        basis=lambda: ["left out, because their number of lines is not known: a corpus"],
     )
     lines = list(describe_power(prices, gain, deviation))
     assert lines[-1] == "left out, because their number of lines is not known: a corpus"
