@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 from pathlib import Path
 
 from phrasemt.errors import DownloadError
-from phrasemt.files.download import BLOCK, DownloadRequest, FileVerifier, download, with_progress
+from phrasemt.files.download import DownloadRequest, download, verify
 from phrasemt.files.source_file import MIRROR, SourceFile, lock_file, locked, record
 from phrasemt.stages.corpus import FetchCorpus
 
@@ -38,19 +39,10 @@ def fetch_corpus(*, settings: FetchCorpus, cores: int, file: Path) -> None:
     if copy is None:
         download(wanted, file)
     else:
-        _copy(copy, wanted, file)
+        log.info("fetch_corpus: %s from the mirror, %s", source.name, copy)
+        shutil.copyfile(copy, file)
+        verify(wanted, file, where=copy, next_step="put the registered file into the mirror (`phrasemt corpora ID`)")
     record(source, settings.corpus, file)
-
-
-def _copy(copy: Path, wanted: DownloadRequest, file: Path) -> None:
-    source = wanted.file
-    log.info("fetch_corpus: %s from the mirror, %s", source.name, copy)
-    with copy.open("rb") as stream, file.open("wb") as target:
-        check = FileVerifier(wanted)
-        for block in with_progress(iter(lambda: stream.read(BLOCK), b""), wanted, start=0):
-            target.write(block)
-            check.update(block)
-    check.verify(where=copy, next_step="put the registered file into the mirror (`phrasemt corpora ID`)")
 
 
 def _other_ways(source: SourceFile) -> str:

@@ -38,7 +38,6 @@ class SourceFile(Settings):
 
     name: FileName
     url: Url
-    mirrors: tuple[Url, ...] = Field((), description="further addresses of the same bytes, asked in this order")
     by_hand: str | None = Field(
         None, description="how a person gets the file from `url`, where no program may download it"
     )
@@ -51,8 +50,6 @@ class SourceFile(Settings):
     def _can_be_verified(self) -> SourceFile:
         if (self.sha256 or self.md5 or self.unverified) is None:
             raise ValueError(f"{self.name} has neither sha256 nor md5, and `unverified` does not say why")
-        if self.mirrors and self.checksum is None:
-            raise ValueError(f"{self.name} has mirrors, but no checksum shows that they hold the same bytes")
         return self
 
     @property

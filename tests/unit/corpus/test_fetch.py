@@ -144,7 +144,7 @@ Fetch = Callable[[], bytes]
 
 
 CUT = send(DATA[:300_000], announced=len(DATA))
-STEPS = range(0, 600_000, 100_000)
+STEPS = range(0, 300_000, 100_000)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ STEPS = range(0, 600_000, 100_000)
                 for start in STEPS
             ],
             [None, *(f"bytes={start + 100_000}-" for start in STEPS)],
-            [1.0] * 6,  # progress earns further attempts
+            [1.0, 5.0, 25.0],
         ),
         *(([send(b"busy", status=status)] * 3, [None] * 4, [1.0, 5.0, 25.0]) for status in (429, 500, 503)),
     ],
@@ -215,16 +215,14 @@ WRONG = b"#" * len(DATA)
         ),
         (
             send(DATA[:-100]),
-            f"the file at the source has another size than in the registry (expected {len(DATA)} bytes, "
-            f"found {len(DATA) - 100} bytes)",
+            f"the file has the wrong size (expected {len(DATA)} bytes, found {len(DATA) - 100} bytes)",
         ),
         (send(DATA + b"more", announced=-1), f"the file has the wrong size (expected {len(DATA)} bytes, "
             f"found {len(DATA) + 4} bytes)"),
         (send(b"gone", status=404), "the server does not give the file (found HTTP 404 Not Found)"),
         (
             send(b"<html>Please log in</html>", type="text/html; charset=utf-8"),
-            "the server sent a web page instead of the file (a log-in, an error or a proxy) (expected corpus.txt, "
-            "found text/html, HTTP 200)",
+            "the server sent a web page instead of the file (a log-in, an error or a proxy) (expected corpus.txt)",
         ),
     ],
     ids=["checksum", "short", "long", "404", "web page"],
@@ -290,35 +288,6 @@ def mirror(tmp_path_factory: pytest.TempPathFactory, register: object, monkeypat
     (folder / "tiny").mkdir()
     monkeypatch.setenv("PHRASEMT_MIRROR", str(folder))
     return folder
-
-
-def test_the_next_address_goes_on_where_one_stopped(
-    server: Server, fetch_it: Fetch, register: Callable[..., None], caplog: pytest.LogCaptureFixture
-) -> None:
-    """The first server breaks off after 300,000 bytes and stays away; the second one gives the remaining bytes."""
-    with Server() as broken:
-        broken.script = [CUT, *[send(b"", status=503)] * len((0.0, *download.PAUSES))]
-        threading.Thread(target=broken.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        register(url=broken.url, mirrors=[server.url])
-        assert fetch_it() == DATA
-        broken.shutdown()
-    assert broken.ranges[0] is None
-    assert server.ranges == ["bytes=300000-"]
-    assert "trying the next address" in caplog.text
-
-
-def test_a_wrong_file_at_the_first_address(
-    server: Server, fetch_it: Fetch, register: Callable[..., None], tmp_path: Path
-) -> None:
-    """Bytes with a wrong checksum are deleted; the next address sends the whole file."""
-    register(mirrors=[server.url])
-    server.script = [send(WRONG)]
-    assert fetch_it() == DATA
-    assert server.ranges == [None, None]
-    server.script = [send(WRONG), send(b"", status=404)]
-    with pytest.raises(DownloadError, match="HTTP 404"):
-        fetch_it()
-    assert list(tmp_path.glob(".*")) == []
 
 
 def test_a_file_that_only_a_person_may_download(

@@ -147,7 +147,6 @@ FILE = {"name": "a.zip", "url": "http://host/a.zip", "md5": "0" * 32}
     [
         ({"licence": "free"}, "Extra inputs are not permitted"),
         ({"files": [{**FILE, "md5": None}]}, "neither sha256 nor md5"),
-        ({"files": [{**FILE, "md5": None, "unverified": "x", "mirrors": [FILE["url"]]}]}, "no checksum shows"),
         ({"files": [{**FILE, "url": "ftp://host/a.zip"}]}, "String should match pattern"),
         ({"files": [FILE, FILE]}, "names a file twice"),
         ({"files": [{**FILE, "name": "b.zip"}]}, "a.zip is not among the files"),
