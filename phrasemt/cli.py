@@ -30,7 +30,6 @@ from phrasemt.workflow.run_stage import start_stage
 
 log = logging.getLogger("phrasemt")
 
-_SHELLS = ("bash", "zsh", "tcsh")
 _MOST_CORES = 4_096  # of a machine. Rules name the cores of a stage, so they may be more than this machine has
 
 
@@ -49,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = _parser(*arguments[:1])
     options = parser.parse_args(arguments)
     if options.command is None:
-        print(_completion(options.completion) if options.completion else parser.format_help(), end="")
+        parser.print_help()
         return 0
     signal.signal(signal.SIGTERM, _leave_cleanly)
     try:
@@ -128,7 +127,6 @@ def _parser(*chosen: str) -> argparse.ArgumentParser:
     """With the arguments of the chosen subcommands only: to import all commands takes seconds."""
     parser = _Phrasemt(prog="phrasemt", usage="%(prog)s COMMAND ...")
     parser.add_argument("--version", action="version", version=f"%(prog)s {phrasemt.__version__}")
-    parser.add_argument("--completion", choices=_SHELLS, metavar="SHELL")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=argparse.ArgumentParser)
     for name, text in COMMANDS.items():
         command = commands.add_parser(name, help=text, prog=f"{parser.prog} {name}")
@@ -150,15 +148,8 @@ class _Phrasemt(argparse.ArgumentParser):
         for group, commands in GROUPS.items():
             lines += ["", f"{group}:", *(f"  {name:<10} {text}" for name, text in commands.items())]
         lines += ["", "`phrasemt COMMAND --help` explains a command; each stage of the workflow is one,"]
-        lines += ["such as `phrasemt train_model --help`. `phrasemt --version` prints the version,"]
-        lines += [f"`phrasemt --completion SHELL` the completion of commands for {', '.join(_SHELLS)}."]
+        lines += ["such as `phrasemt train_model --help`. `phrasemt --version` prints the version."]
         return f"{self.format_usage()}\n" + "\n".join(lines) + "\n"
-
-
-def _completion(shell: str) -> str:
-    """The script that completes commands, stages and their options in a shell."""
-    script: str = importlib.import_module("shtab").complete(_parser(*COMMANDS, *STAGES), shell)
-    return script
 
 
 def _add_stage_parser(commands: Any, name: str, stage: type[Stage]) -> None:

@@ -16,7 +16,7 @@ from phrasemt.files.source_file import MIRROR
 from phrasemt.runs.site import make_cache_of_snakemake
 from phrasemt.study.datasets import RegistryText
 from phrasemt.study.schema import Study
-from phrasemt.workflow.check import precision_of_old_gpus, read_study, warnings_of
+from phrasemt.workflow.check import read_study, warnings_of
 from phrasemt.workflow.inputs import is_at_hand
 
 log = logging.getLogger("phrasemt.check")
@@ -47,7 +47,6 @@ def run(options: argparse.Namespace) -> None:
             f"{path}: study {study.study}; data sets: {', '.join(study.datasets)}; "
             f"systems: {', '.join(study.systems)}; seeds: {', '.join(map(str, study.seeds))}"
         )
-        print(*(f"  {line}\n" for line in precision_of_old_gpus(study)), sep="", end="")
     for one in bad[:-1]:
         log.error("phrasemt check: error: %s", one)
     if bad:

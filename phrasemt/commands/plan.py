@@ -16,7 +16,7 @@ from phrasemt.runs.display import clock, size, table
 from phrasemt.runs.plan import CHANGES, FOLLOWS, INPUTS, NEWER, PROFILE, Job, Plan, plan_of
 from phrasemt.study.reading import load_study
 from phrasemt.workflow.changes import without_place
-from phrasemt.workflow.check import missing_texts, precision_of_old_gpus
+from phrasemt.workflow.check import missing_texts
 
 MOST_CHANGES, MOST_NAMED = 20, 6
 
@@ -69,8 +69,6 @@ def run(options: argparse.Namespace) -> None:
         print(*_without_texts(prices, missing), sep="\n")
         return
     print(*describe(plan, prices, gpus), sep="\n")
-    if on_gpu:
-        print(*(f"{line}\n" for line in precision_of_old_gpus(study)), sep="", end="")
 
 
 def _without_texts(prices: Prices, missing: Sequence[str]) -> Iterator[str]:

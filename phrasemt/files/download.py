@@ -59,7 +59,10 @@ def download(wanted: DownloadRequest, file: Path) -> None:
             break
         except _TemporaryError as error:
             if pause is None:
-                what, next_step = "the download failed again and again", f"run again to continue, or {wanted.other_ways}"
+                what, next_step = (
+                    "the download failed again and again",
+                    f"run again to continue, or {wanted.other_ways}",
+                )
                 raise DownloadError(what, where=url, found=error, next_step=next_step) from None
             log.warning("%s: %s: %s; next attempt in %g s", wanted.stage, url, error, pause)
             time.sleep(pause)

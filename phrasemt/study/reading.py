@@ -14,7 +14,7 @@ from pydantic import Tag, ValidationError
 
 from phrasemt.errors import StudyError, did_you_mean
 from phrasemt.fields import PATTERNS, Settings, sections
-from phrasemt.files.yaml import check_yaml_1_1, parse_yaml
+from phrasemt.files.yaml import parse_yaml
 from phrasemt.study.architectures import has_module, own_settings
 from phrasemt.study.schema import Study
 
@@ -25,9 +25,7 @@ def load_study(path: Path | str) -> Study:
     Raises StudyError with all mistakes of the file: the key, the value, the allowed values, and the nearest name.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
-        raw = parse_yaml(text)
-        check_yaml_1_1(text)
+        raw = parse_yaml(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise StudyError(path, ["no such file; `ls studies` lists the studies that come with phrasemt"]) from None
     except OSError as error:

@@ -6,7 +6,6 @@ import itertools
 import math
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -26,7 +25,6 @@ from phrasemt.study.datasets import Dataset, RegistryText
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Adam, Study, Training
 from phrasemt.study.tokenization import language_name, problem_of_language
-from phrasemt.workflow.cache import CACHE, DEFAULT_CACHE
 from phrasemt.workflow.model_folder import read_manifest
 from phrasemt.workflow.paths import initial_weights
 
@@ -34,7 +32,6 @@ from phrasemt.workflow.paths import initial_weights
 _GENERATED_LANGUAGES = (("en", "de"), ("en", "en"), ("de", "de"))
 # Of each text that a study names, before a run. Stages check every line.
 _LINES_READ = 100
-_CLOCKS_DIFFER = 60  # seconds, of the machines of a cluster, at most
 
 
 def read_study(path: Path) -> Study:
@@ -47,11 +44,9 @@ def checked(study: Study, where: object) -> Study:
     checks = (
         _language_problems,
         _file_problems,
-        _future_problems,
         _registry_problems,
         _metric_problems,
         _same_file_problems,
-        _cache_problems,
         _subword_problems,
     )
     if problems := list(dict.fromkeys(problem for check in checks for problem in check(study))):
@@ -81,16 +76,6 @@ def warnings_of(study: Study) -> Iterator[str]:
                 f"parsers.{name}.trees: no such file yet: {', '.join(missing)}; make the tokens first, and "
                 "parse them (docs/syntax.md)"
             )
-
-
-def precision_of_old_gpus(study: Study) -> Iterator[str]:
-    """What GPUs without the units of a study's precision do (phrasemt/nn/precision.py); nothing for other studies."""
-    chosen = {one.precision for system in study.models.values() for one in (system.training, system.decoding)}
-    if wanted := sorted(chosen & {"bfloat16", "tf32"}):
-        yield (
-            f"precision {' and '.join(wanted)}: GPUs older than Ampere (V100, T4) compute in float32, and "
-            "the records of their trainings say so"
-        )
 
 
 def _warnings_of_training(training: Training) -> Iterator[str]:
@@ -240,12 +225,6 @@ def _same_file_problems(study: Study) -> Iterator[str]:
                 yield f"{two.text}.{two.key}: the same file as {one.text}.{one.key}"
 
 
-def _cache_problems(_study: Study) -> Iterator[str]:
-    cache = Path(os.environ.get(CACHE) or DEFAULT_CACHE)
-    if not next(path for path in (cache, *cache.absolute().parents) if path.exists()).is_dir():
-        yield f"{CACHE}: not a folder: {cache}"
-
-
 def _files_of_the_user(study: Study) -> Iterator[tuple[str, Path]]:
     """The places of a study that name a file other than a text, and the file."""
     for name, metric in study.metrics.items():
@@ -292,13 +271,6 @@ def _file_problems(study: Study) -> Iterator[str]:
             yield f"{where}: no such file: {file}"
         elif file.suffix == ".safetensors":
             yield from _refusals(where, _check_weights, file)
-
-
-def _future_problems(study: Study) -> Iterator[str]:
-    """Files that are dated in the future, so outputs would be older than their inputs, which ends a run."""
-    for where, file in (*_texts_of_the_user(study), *_files_of_the_user(study)):
-        if file.is_file() and (ahead := file.stat().st_mtime - time.time()) > _CLOCKS_DIFFER:
-            yield f"{where}: {file} is dated {ahead / 60:,.0f} minutes ahead of this clock; next: touch {file}"
 
 
 def _check_text(file: Path) -> None:

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,9 +38,6 @@ PLACES = {
     "target_counts": "target_counts.txt",
     "parser": "parser/annotator.json",
 }
-
-
-_IN_FOLDER = re.compile(r"(parser/)?\w[\w.-]*")
 
 
 class ModelManifest(JsonFile, format=2):
@@ -120,7 +116,7 @@ def read_manifest(folder: Path) -> ModelManifest:
 
     Raises PhrasemtError for a folder of something else, DamagedFileError for a damaged manifest.
     """
-    if not (folder / MANIFEST).is_file() or (folder / MANIFEST).is_symlink():
+    if not (folder / MANIFEST).is_file():
         what = "not a model folder"
         raise PhrasemtError(
             what, where=folder, expected=f"a file {MANIFEST}", next_step="make one with `phrasemt export`"
@@ -129,13 +125,12 @@ def read_manifest(folder: Path) -> ModelManifest:
 
 
 def read_model_folder(folder: Path) -> TrainedSystem:
-    """The system of a folder. Reads all files once, and none that is not in the folder.
+    """The system of a folder. Reads all files once.
 
-    Raises PhrasemtError for a folder of something else, DamagedFileError for a file that is missing, altered, a link or
-    elsewhere, and as `refuse_without_raw_text`.
+    Raises PhrasemtError for a folder of something else, DamagedFileError for a file that is missing or altered, and as
+    `refuse_without_raw_text`.
     """
     manifest = read_manifest(folder)
-    _check_names(folder, manifest.files)
     for name, expected in manifest.files.items():
         check_file(folder / name, expected, "not the file that was exported", next_step=manifest.again)
     refuse_without_raw_text(manifest.settings, manifest.name)
@@ -144,24 +139,4 @@ def read_model_folder(folder: Path) -> TrainedSystem:
         what = "a file that the model needs is not listed"
         raise DamagedFileError(what, where=folder / MANIFEST, expected=", ".join(absent), next_step=manifest.again)
     files = {role: folder / PLACES[role] for role in roles}
-    if "parser" in files:
-        card = files["parser"].parent.absolute()
-        _check_names(
-            folder, (f"parser/{os.path.relpath(one.path, card)}" for one in Card.read(files["parser"]).files.values())
-        )
     return TrainedSystem(manifest.name, manifest.settings, files)
-
-
-def _check_names(folder: Path, names: Iterable[str]) -> None:
-    """Raise DamagedFileError for names that lead out of a model folder, and for files of it that are links."""
-    for name in names:
-        path = folder / name
-        if not _IN_FOLDER.fullmatch(name):
-            what, expected = "a file elsewhere", "a file of the folder, or of its folder parser/"
-        elif path.is_symlink() or (path.parent != folder and path.parent.is_symlink()):
-            what, expected = "a link", "a file"
-        else:
-            continue
-        raise DamagedFileError(
-            f"the model names {what}", where=folder, expected=expected, found=name, next_step=ModelManifest.again
-        )

@@ -6,7 +6,6 @@ import argparse
 import errno
 import importlib
 import pkgutil
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -46,14 +45,6 @@ def test_help_fits_on_a_screen_and_names_all_commands(capsys: pytest.CaptureFixt
     assert len(lines) <= 50
     assert max(map(len, lines)) <= 80
     assert {line.split()[0] for line in lines if line.startswith("  ")} >= commands.COMMANDS.keys()
-
-
-def test_shells_complete_commands_stages_and_their_options(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--completion", "bash"]) == 0
-    script = capsys.readouterr().out
-    assert {"--n-best", "tokenize_text", "compare"} <= set(re.findall(r"[\w-]+", script))
-    checked = subprocess.run(["bash", "-n"], input=script, text=True, check=False)
-    assert checked.returncode == 0
 
 
 def _raise(error: Exception) -> object:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -188,48 +187,6 @@ TRANSCRIPTS = {
         "line for each sentence, also as .gz; with several test sets a file for each one: {test_set: FILE}, or "
         "{data_set.test_set: FILE} with several data sets\n",
     ),
-    "a date that is none": (
-        RIGHT + "title: 2024-13-45\n",
-        "  - cannot be read as YAML: line 10, column 8, at '2024-13-45': month must be in 1..12; Snakemake reads YAML "
-        "1.1, in which this needs quotes\n",
-    ),
-    "a lone equals sign": (
-        RIGHT + "title: =\n",
-        "  - cannot be read as YAML: line 10, column 8, at '=': could not determine a constructor for the tag "
-        "'tag:yaml.org,2002:value'\n",
-    ),
-    "metrics that nobody can read": (
-        RIGHT
-        + "metrics:\n  a: {command: 'cat {hypotheses:>9}'}\n  b: {command: 'cat {hypotheses}', heading: BLEU tok}\n"
-        + "  c: {command: 'cat {hypotheses!r}'}\n",
-        "  - metrics.a: command: a placeholder is a name in braces, found '{hypotheses:>9}'\n"
-        "  - metrics.c: command: a placeholder is a name in braces, found '{hypotheses!r}'\n",
-    ),
-    "headings of other columns": (
-        RIGHT
-        + "metrics:\n  a: {command: 'cat {hypotheses}', heading: b}\n  b: {command: 'cat {hypotheses}'}\n"
-        + "  c: {command: 'cat {hypotheses}', heading: BLEU tok}\n",
-        "  - metrics.b: its heading 'b' is that of metrics.a; give another `heading`\n"
-        "  - metrics.c: its heading 'BLEU tok' is that of a column of every table; give another `heading`\n",
-    ),
-    "one file for two things": (
-        RIGHT.replace(
-            "generator: {train: 10, dev: 10, test: 10}",
-            "splits:\n      train: [{source: study.yaml, target: ./study.yaml}]\n"
-            "      dev: [{source: study.yaml, target: my.de}]\n"
-            "      test: {t: [{corpus: multi30k, part: test_2016_flickr}]}",
-        ),
-        "  - datasets.demo.splits.dev.0.target: no such file: my.de\n"
-        "  - datasets.demo.splits.train.0.target: the same file as datasets.demo.splits.train.0.source\n"
-        "  - datasets.demo.splits.dev.0.source: the same file as datasets.demo.splits.train.0.source\n",
-    ),
-    "a file that is not there": (
-        RIGHT.replace(
-            "generator: {train: 10, dev: 10, test: 10}",
-            "partition: {text: {source: my.en, target: study.yaml}, dev: 1, test: 1}",
-        ),
-        "  - datasets.demo.partition.text.source: no such file: my.en\n",
-    ),
 }
 
 
@@ -287,13 +244,6 @@ def test_a_right_study_is_described(check: Check) -> None:
     assert (done.stderr, done.returncode) == ("", 0)
 
 
-def test_what_gpus_without_bfloat16_do_is_said(check: Check) -> None:
-    done = check(RIGHT + "    training: {precision: bfloat16}\n")
-    (said,) = done.stdout.splitlines()[1:]
-    assert said.startswith("  precision bfloat16: GPUs older than Ampere (V100, T4) compute in float32")
-    assert (done.stderr, done.returncode) == ("", 0)
-
-
 COMMANDS = (
     ["check", "study.yaml"],
     ["plan", "study.yaml"],
@@ -307,10 +257,7 @@ NOT_STUDIES = {
     "empty": b"",
     "binary": bytes(range(256)),
     "a list": b"[study, datasets, systems]",
-    "deep": b"[" * 60_000,
     "a tag": b"study: !!bool foo",
-    "aliases of aliases": b"a: &a [x, x]\n"
-    + b"".join(b"%c: &%c [*%c, *%c]\n" % (one, one, one - 1, one - 1) for one in range(ord("b"), ord("z"))),
     "a key that is a list": b"? [a]\n: b\n",
     "a system that is a list": RIGHT.replace("  base:\n    model: {family", "  base: [1]\nx: {y").encode(),
 }
@@ -342,9 +289,8 @@ def test_the_workflow_shows_the_same_text_without_a_traceback(snakemake: Snakema
 UNREADABLE = {
     "nope.yaml": "no such file; `ls studies` lists the studies that come with phrasemt",
     "folder": "cannot be read: Is a directory",
-    "itself.yaml": "cannot be read as YAML: an alias inside the block that it stands for",
+    "itself.yaml": "cannot be read as YAML: too many levels, or an alias inside the block that it stands for",
     "nul.yaml": "cannot be read as YAML: line 1: control characters are not allowed",
-    "number.yaml": "cannot be read as YAML: a whole number of more than 4,300 digits",
     "empty.yaml": "empty, or not a mapping of keys to values",
 }
 
@@ -355,7 +301,6 @@ def test_a_file_that_cannot_be_read(check: Check, tmp_path: Path, name: str, pro
     (tmp_path / "folder").mkdir()
     (tmp_path / "itself.yaml").write_text("a: &a\n  b: *a\n")
     (tmp_path / "nul.yaml").write_text("a: \0\n")
-    (tmp_path / "number.yaml").write_text("a: " + "9" * 5000)
     (tmp_path / "empty.yaml").write_text("")
     assert check(name=name) == ("", f"phrasemt check: error: {name}: 1 mistake in the study\n  - {problem}\n", 2)
 
@@ -403,7 +348,7 @@ OWN = RIGHT.replace(
 )
 
 
-def test_check_counts_lines_and_reads_dates(check: Check) -> None:
+def test_check_counts_lines(check: Check) -> None:
     for name, lines in (("a.en", 4), ("a.de", 4), ("t.en", 2), ("t.de", 2)):
         Path(name).write_text("a b\n" * lines)
     assert check(OWN).returncode == 0
@@ -411,11 +356,4 @@ def test_check_counts_lines_and_reads_dates(check: Check) -> None:
     assert check(OWN.replace("sample: 3", "sample: 4")).stderr.splitlines()[1:] == [
         "  - datasets.demo.splits.test.talks.0: unequal numbers of lines: t.en 2, t.de 1; next: align them",
         "  - datasets.demo: dev and test take 4 of 4 pairs, and train gets none; next: choose smaller numbers",
-    ]
-    later = time.time() + 7201
-    for name in ("a.de", "t.en"):
-        os.utime(name, (later, later))
-    assert check(OWN).stderr.splitlines()[1:] == [
-        "  - datasets.demo.splits.train.0.target: a.de is dated 120 minutes ahead of this clock; next: touch a.de",
-        "  - datasets.demo.splits.test.talks.0.source: t.en is dated 120 minutes ahead of this clock; next: touch t.en",
     ]

@@ -53,11 +53,6 @@ def test_merge_keys_are_those_of_pyyaml() -> None:
     assert expected["several"]["heads"] == 2
 
 
-LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
-    f"{name}: &{name} [{', '.join(['*' + before] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
-)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -67,24 +62,10 @@ LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("{<<: {a: 1}, <<: {b: 1}}", "found duplicate key"),
         ("? [a]\n: 1\n", "found unhashable key"),
         ("a: é\nb: 1\nc: \0\n", "line 3: control characters are not allowed"),
-        ('a: "\\0"', r"a NUL character in '\x00'"),
-        ("a: &a\n  b: *a\n", "an alias inside the block that it stands for"),
-        ("a: &a\n  <<: *a\n", "an alias inside the block that it stands for"),
-        (LAUGHS, "more than 100,000 values, when aliases are replaced by what they stand for"),
-        ("[" * 200 + "]" * 200, "line 1, column 101, at '["),
-        *(
-            (opening * 60_000, "more than 100 levels of lists and mappings")
-            for opening in ("[", "{a: ", "- ", "? ")  # each ended the process by signal 11
-        ),
-        ("a: &a [[1]]\nb: " + "[" * 99 + "*a" + "]" * 99, "more than 100 levels of lists and mappings"),
-        *((number, "a whole number of more than 4,300 digits") for number in ("9" * 5000, "0x" + "f" * 5000)),
-        ("? 0o" + "7" * 9000 + "\n: 1", "a whole number of more than 4,300 digits"),
+        ("a: &a\n  b: *a\n", "or an alias inside the block that it stands for"),
+        ("a: &a\n  <<: *a\n", "or an alias inside the block that it stands for"),
         ("a: *b", "line 1, column 4, at '*b': found undefined alias"),
         ("a: {<<: 3}", "<< takes a mapping or a list of mappings, found '3'"),
-        *(
-            (f"a: {tag}", f"line 1, column 4, at '{tag}': tags have no meaning here; delete this one")
-            for tag in ("!!python/name:os.system", "!!bool foo", '!!int ""', "!!null x", "!!float x", "!mine {b: 1}")
-        ),
         ("a: 1\n---\nb: 2\n", "expected a single document in the stream, but found another document"),
     ],
 )
