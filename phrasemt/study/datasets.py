@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -110,9 +110,14 @@ class GeneratedPairs(Settings):
         return []
 
 
+def keys_of(value: Any) -> Mapping[str, Any]:
+    """The values of a section by their keys, before or after its validation; none of something else."""
+    return value if isinstance(value, dict) else vars(value) if isinstance(value, Settings) else {}
+
+
 def kind_of_pairs(value: Any) -> str:
     """The class of contrastive pairs by their keys, so that mistakes are reported for the right class."""
-    keys = value if isinstance(value, dict) else vars(value) if isinstance(value, Settings) else {}
+    keys = keys_of(value)
     return "file" if "pairs" in keys else "generated" if "generated" in keys else "registry"
 
 
@@ -126,7 +131,7 @@ ContrastText = Annotated[
 
 def kind_of_text(value: Any) -> str:
     """The class of a text by its keys, so that mistakes are reported for the right class."""
-    keys = value if isinstance(value, dict) else vars(value) if isinstance(value, Settings) else {}
+    keys = keys_of(value)
     return "files" if "source" in keys or "target" in keys else "one_file" if "text" in keys else "registry"
 
 
@@ -151,18 +156,14 @@ class DevSample(Settings):
     sample: Pairs = Field(description="pairs of dev")
 
 
-def kind_of_dev(value: Any) -> str:
-    """The class of dev by its form, so that mistakes are reported for the right class."""
-    return "sample" if isinstance(value, dict | DevSample) else "list"
-
-
 class Splits(Settings):
     """Splits that exist already. The texts of a split are read one after the other."""
 
     train: Texts = Field(description="training texts")
-    dev: Annotated[Annotated[Texts, Tag("list")] | Annotated[DevSample, Tag("sample")], Discriminator(kind_of_dev)] = (
-        Field(description="development texts, which select checkpoints, or a sample of the training texts")
-    )
+    dev: Annotated[
+        Annotated[Texts, Tag("list")] | Annotated[DevSample, Tag("sample")],
+        Discriminator(lambda value: "list" if isinstance(value, list) else "sample"),
+    ] = Field(description="development texts, which select checkpoints, or a sample of the training texts")
     test: dict[Name, Texts] = Field(min_length=1, description="texts of each test set, by name")
 
     @model_validator(mode="after")

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import difflib
 import shlex
-import string
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,7 +22,7 @@ from phrasemt.fields import Name, Number, Positions, Probability, Seed, Settings
 from phrasemt.printed.results import baseline_place
 from phrasemt.study.annotators import Chunker, Parser
 from phrasemt.study.architectures import ModelSettings, own_settings
-from phrasemt.study.datasets import Dataset, TargetChunks
+from phrasemt.study.datasets import Dataset, TargetChunks, keys_of
 from phrasemt.study.phrases import PhraseSegmentation
 from phrasemt.study.presets import PRESETS, fill_in
 from phrasemt.study.rows import MosesModel, MosesSystem, OutsideSystem, TableRow
@@ -56,8 +55,7 @@ class Adadelta(Settings):
 
 def kind_of_optimizer(value: Any) -> str:
     """The class of an optimiser by its name (default: Adam), so that mistakes are reported for the right class."""
-    name = value.get("name", "adam") if isinstance(value, dict) else getattr(value, "name", "adam")
-    return str(name)
+    return str(keys_of(value).get("name", "adam"))
 
 
 Optimizer = Annotated[
@@ -244,8 +242,7 @@ class System(TableRow):
             return values
         # A misspelt name is read as the nearest one, so that the typo is the only reported mistake.
         (preset,) = difflib.get_close_matches(str(values["preset"]), PRESETS, n=1, cutoff=0)
-        model = values.get("model")
-        family = model.get("family") if isinstance(model, dict) else None
+        family = keys_of(values.get("model")).get("family")
         own = own_settings(family)
         return fill_in(values, PRESETS[preset], _KEYS if own is None else _KEYS | {family: own.model_fields.keys()})
 
@@ -258,12 +255,10 @@ class System(TableRow):
 
 def kind_of_system(value: Any) -> str:
     """The class of a system by its keys, so that mistakes are reported for the right class."""
-    keys = value if isinstance(value, dict) else vars(value) if isinstance(value, Settings) else {}
+    keys = keys_of(value)
     if "translations" in keys:
         return "outside"
-    model = keys.get("model")
-    family = model.get("family") if isinstance(model, dict) else getattr(model, "family", None)
-    return "phrase_based" if family == "moses" else "trained"
+    return "phrase_based" if keys_of(keys.get("model")).get("family") == "moses" else "trained"
 
 
 AnySystem = Annotated[
@@ -338,21 +333,20 @@ class Metric(Settings):
     def _command_can_be_filled(self) -> Metric:
         known = ("hypotheses", "references", "sources")
         try:
-            fields = [(word, *field) for word in self.words for _, *field in string.Formatter().parse(word)]
+            words = self.words
+            self.command.format(**dict.fromkeys(known, ""))
         except ValueError as error:
             raise ValueError(f"command: {error}; quotes are as in a shell, and {{{{ stands for a brace") from None
-        for word, name, form, conversion in fields:
-            if form or conversion:
-                raise ValueError(f"command: a placeholder is a name in braces, found {word!r}")
-            if name is not None and name not in known:
-                allowed = ", ".join(f"{{{name}}}" for name in known)
-                raise ValueError(f"command: no such placeholder: {{{name}}}, allowed: {allowed}")
-            if name == "references" and word != "{references}":
-                raise ValueError(f"command: {{references}} must be a word of its own, found {word!r}")
-        if not fields:
+        except LookupError as error:
+            allowed = ", ".join(f"{{{name}}}" for name in known)
+            raise ValueError(f"command: no such placeholder: {{{error.args[0]}}}, allowed: {allowed}") from None
+        if not words:
             raise ValueError("give a `command`, or a `model` of COMET")
-        if "hypotheses" not in {name for _, name, *_ in fields}:
+        if "{hypotheses}" not in self.command:
             raise ValueError("command: no {hypotheses}, so it would not see the translations")
+        for word in words:
+            if "{references}" in word and word != "{references}":
+                raise ValueError(f"command: {{references}} must be a word of its own, found {word!r}")
         return self
 
     @property
@@ -396,85 +390,75 @@ class Study(Settings):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Study:
-        problems = [
-            f"systems.{name}.{problem}"
-            for name, system in self.outside.items()
-            for problem in system.problems(self.datasets)
-        ]
+        if problems := [*self._problems_of_systems(), *self._problems_of_texts(), *self._problems_of_models()]:
+            raise ValueError("\n".join(problems))
+        return self
+
+    def _problems_of_systems(self) -> Iterator[str]:
+        for name, outside in self.outside.items():
+            yield from (f"systems.{name}.{problem}" for problem in outside.problems(self.datasets))
         if len(set(self.seeds)) != len(self.seeds):
-            problems.append(f"seeds contains a value twice: {self.seeds}")
-        problems += [
-            f"systems.{name}.seeds is {system.seeds}, expected the first seed or seeds of the study, {self.seeds}"
-            for name, system in self.models.items()
-            if system.seeds is not None and system.seeds != self.seeds[: len(system.seeds)]
-        ]
+            yield f"seeds contains a value twice: {self.seeds}"
+        for name, system in self.models.items():
+            if system.seeds is not None and system.seeds != self.seeds[: len(system.seeds)]:
+                yield (
+                    f"systems.{name}.seeds is {system.seeds}, expected the first seed or seeds of the study, "
+                    f"{self.seeds}"
+                )
         titles: dict[str, str] = {}
         for name, title in self.titles.items():
-            first = titles.setdefault(title, name)
-            if first != name:
-                problems.append(f"systems.{name} and systems.{first} have the same title: {title!r}")
+            if (first := titles.setdefault(title, name)) != name:
+                yield f"systems.{name} and systems.{first} have the same title: {title!r}"
         allowed = self.translating or list(self.systems)
         if self.baseline not in allowed:
             why = " (a language model does not translate)" if self.baseline in self.systems else ""
-            problems.append(f"comparison.baseline is {self.baseline!r}, allowed: {', '.join(allowed)}{why}")
+            yield f"comparison.baseline is {self.baseline!r}, allowed: {', '.join(allowed)}{why}"
+        for name, others in self.controls.items():
+            for other in others:
+                if other == name or other not in self.models:
+                    yield f"systems.{name}.controls names {other!r}, expected another system that is trained"
+
+    def _problems_of_texts(self) -> Iterator[str]:
         if both := self.parsers.keys() & self.chunkers.keys():
-            problems.append(f"a parser and a chunker are both called {sorted(both)[0]!r}; names must differ")
-        problems += [
-            f"systems.{name}.controls names {other!r}, expected another system that is trained"
-            for name, others in self.controls.items()
-            for other in others
-            if other == name or other not in self.models
-        ]
-        for dataset_name, dataset in self.datasets.items():
-            problems += [f"datasets.{dataset_name}.{problem}" for problem in self._dataset_problems(dataset)]
+            yield f"a parser and a chunker are both called {sorted(both)[0]!r}; names must differ"
+        for name, dataset in self.datasets.items():
+            yield from (f"datasets.{name}.{problem}" for problem in self._dataset_problems(dataset))
         for name, annotator in self.annotators.items():
             where = f"parsers.{name}" if name in self.parsers else f"chunkers.{name}"
             for generated in {text.generated: None for _, text in annotator.texts if text.generated}:
                 if generated not in self.datasets or self.datasets[generated].generator is None:
-                    problems.append(f"{where}.train names {generated!r}, which is not a data set with a generator")
+                    yield f"{where}.train names {generated!r}, which is not a data set with a generator"
+
+    def _problems_of_models(self) -> Iterator[str]:
         for name, system in self.models.items():
-            used = system.model.source_phrases
-            if used and self.segmentations[used.folder_name] != used:
-                problems.append(
-                    f"systems.{name}.model.phrase.given is {str(used.given)!r}, and another system has a folder of the "
-                    "same name; phrase columns are named by it"
+            model, phrases = system.model, system.model.source_phrases
+            if phrases and self.segmentations[phrases.folder_name] != phrases:
+                yield (
+                    f"systems.{name}.model.phrase.given is {str(phrases.given)!r}, and another system has a folder of "
+                    "the same name; phrase columns are named by it"
                 )
-            for dataset_name, dataset in self.datasets.items():
-                phrases = system.model.source_phrases
+            for of_dataset, dataset in self.datasets.items():
+                where = f"datasets.{of_dataset}"
                 if phrases and phrases.reads_parses and dataset.source_parser is None:
-                    problems.append(
-                        f"systems.{name}.model.phrase.mode is {phrases.mode!r}, which needs "
-                        f"datasets.{dataset_name}.source_parser"
-                    )
-                if system.model.reads_chunks and dataset.target_chunks is None:
-                    problems.append(
-                        f"systems.{name}.model.family is {system.model.family!r}, which needs "
-                        f"datasets.{dataset_name}.target_chunks"
-                    )
-                if system.model.one_vocabulary and not dataset.subwords.shared_vocabulary:
-                    problems.append(
-                        f"systems.{name}.model.tie is 'all', which needs "
-                        f"datasets.{dataset_name}.subwords.shared_vocabulary: true"
-                    )
+                    yield f"systems.{name}.model.phrase.mode is {phrases.mode!r}, which needs {where}.source_parser"
+                if model.reads_chunks and dataset.target_chunks is None:
+                    yield f"systems.{name}.model.family is {model.family!r}, which needs {where}.target_chunks"
+                if model.one_vocabulary and not dataset.subwords.shared_vocabulary:
+                    yield f"systems.{name}.model.tie is 'all', which needs {where}.subwords.shared_vocabulary: true"
         if not self.models and not self.phrase_based:
-            problems.append("systems: no system is trained; give one a model (`phrasemt score` compares files)")
-        if problems:
-            raise ValueError("\n".join(problems))
-        return self
+            yield "systems: no system is trained; give one a model (`phrasemt score` compares files)"
 
     @property
     def models(self) -> dict[str, System]:
-        """The systems that are models of this study, which are trained."""
+        """The systems that are trained here, apart from those of Moses."""
         return {name: system for name, system in self.systems.items() if isinstance(system, System)}
 
     @property
     def outside(self) -> dict[str, OutsideSystem]:
-        """The systems whose translations other programs made."""
         return {name: system for name, system in self.systems.items() if isinstance(system, OutsideSystem)}
 
     @property
     def phrase_based(self) -> dict[str, MosesSystem]:
-        """The systems of Moses."""
         return {name: system for name, system in self.systems.items() if isinstance(system, MosesSystem)}
 
     @property
@@ -491,11 +475,9 @@ class Study(Settings):
 
     @property
     def titles(self) -> dict[str, str]:
-        """The title of each row of the table."""
         return {name: row.heading(name) for name, row in self.systems.items()}
 
     def seeds_of(self, system: str) -> list[int]:
-        """The seeds of a row."""
         return self.systems[system].seeds_among(self.seeds)
 
     @property
@@ -510,7 +492,6 @@ class Study(Settings):
 
     @property
     def annotators(self) -> dict[str, Parser | Chunker]:
-        """Parsers and chunkers by name."""
         return {**self.parsers, **self.chunkers}
 
     @property
@@ -519,24 +500,20 @@ class Study(Settings):
         found = [system.model.source_phrases for system in self.models.values()]
         return {segmentation.folder_name: segmentation for segmentation in found if segmentation is not None}
 
-    def _dataset_problems(self, dataset: Dataset) -> list[str]:
+    def _dataset_problems(self, dataset: Dataset) -> Iterator[str]:
         chunks = dataset.target_chunks or TargetChunks(origin="gold")
-        problems = [f"language: {name} translates, which needs two" for name in self.translating if dataset.language]
-        parsers: dict[str, Parser | Chunker] = {**self.parsers}
-        chunkers: dict[str, Parser | Chunker] = {**self.chunkers}
-        for key, name, known, language in (
-            ("source_parser", dataset.source_parser, parsers, dataset.source_language),
-            ("target_chunks.chunker", chunks.chunker, chunkers, dataset.target_language),
-        ):
-            if name is None:
-                continue
-            if name not in known:
-                problems.append(f"{key} is {name!r}, allowed: {', '.join(known) or 'none, since the study has none'}")
-            elif known[name].language != language:
-                problems.append(f"{key} is {name!r}, which is for {known[name].language!r} and not {language!r}")
+        yield from (f"language: {name} translates, which needs two" for name in self.translating if dataset.language)
+        places: list[tuple[str, str | None, Mapping[str, Parser | Chunker], str]] = [
+            ("source_parser", dataset.source_parser, self.parsers, dataset.source_language),
+            ("target_chunks.chunker", chunks.chunker, self.chunkers, dataset.target_language),
+        ]
+        for key, name, known, language in places:
+            if name is not None and name not in known:
+                yield f"{key} is {name!r}, allowed: {', '.join(known) or 'none, since the study has none'}"
+            elif name is not None and known[name].language != language:
+                yield f"{key} is {name!r}, which is for {known[name].language!r} and not {language!r}"
         if dataset.target_chunks and chunks.origin == "gold" and dataset.generator is None:
-            problems.append("target_chunks.origin is 'gold', but only a generator has gold chunks")
-        return problems
+            yield "target_chunks.origin is 'gold', but only a generator has gold chunks"
 
     @property
     def baseline(self) -> str:
@@ -564,12 +541,10 @@ class Study(Settings):
 
     @property
     def translating(self) -> list[str]:
-        """The systems that translate."""
         return [name for name, system in self.systems.items() if system.translates]
 
     @property
     def language_models(self) -> list[str]:
-        """The systems that do not translate."""
         return [name for name, system in self.systems.items() if not system.translates]
 
     @property
