@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from phrasemt.artefacts.artefact import Artefact
+from phrasemt.artefacts.plain import PLAIN_KINDS
 from phrasemt.errors import MismatchError
 
 
@@ -18,12 +19,9 @@ from phrasemt.errors import MismatchError
 def kinds() -> dict[str, type[Artefact]]:
     """The classes of all kinds by name. The first call imports NumPy and Arrow, which some of them read with."""
     modules = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
-    return {
-        value.__name__: value
-        for module in modules
-        for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, Artefact) and hasattr(value, "pattern")
-    }
+    classes = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
+    found = {one.__name__: one for one in classes if issubclass(one, Artefact) and hasattr(one, "pattern")}
+    return found | {name: type(name, (Artefact,), {}, pattern=pattern) for name, pattern in PLAIN_KINDS.items()}
 
 
 @functools.cache

@@ -16,28 +16,12 @@ from phrasemt.fields import Settings
 from phrasemt.files.lines import LineBlock, read_lines, read_parallel_blocks, write_lines
 
 
-class UserFile(Artefact, pattern=Pattern("{file}")):
-    """Your own file, which may lie anywhere; where a study names no such file, the workflow makes one."""
-
-
 class OriginalFile(Artefact, pattern=Pattern("resources/{corpus}/original/{file}")):
     """A fetched file of a registered corpus, with verified checksum."""
 
 
 class RegisteredText(Artefact, pattern=Pattern("resources/{corpus}/{part}.{language}")):
     """One side of a part of a registered corpus, one sentence a line."""
-
-
-class RawText(Artefact, pattern=of_dataset("raw/{split}.{language}")):
-    """One side of a split before cleaning, when the study divides a corpus itself or uses the generator."""
-
-
-class RawTrees(Artefact, pattern=of_dataset("raw/{split}.trees")):
-    """Bracketed trees of the sources of a generated split."""
-
-
-class RawChunks(Artefact, pattern=of_dataset("raw/{split}.chunks.{language}")):
-    """Chunks of one side of a generated split."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +87,6 @@ def not_a_pair(path: Path | str, number: int, line: str, expected: str) -> DataE
     """The error about a line of a table."""
     where = f"{path}, line {number}"
     return DataError("not a contrastive pair", where=where, expected=expected, found=repr(line[:80]))
-
-
-class CleanText(Artefact, pattern=of_dataset("corpus/{split}.{language}")):
-    """One side of a cleaned split, one sentence a line."""
 
 
 class Rows(Artefact, pattern=of_dataset("corpus/{split}.rows")):
@@ -243,14 +223,6 @@ class RoundTrip(JsonFile, pattern=of_dataset("tokens/{split}.{language}.round_tr
     signature: str
     lines: int
     changed_lines: int
-
-
-class Codes(Artefact, pattern=of_dataset("subwords/codes.bpe")):
-    """The merges of byte pair encoding, in the format of subword-nmt."""
-
-
-class SubwordCounts(Artefact, pattern=of_dataset("subwords/counts.{language}")):
-    """How often each subword stands in the training text, for the threshold of the vocabulary (subword-nmt)."""
 
 
 class Subwords(Artefact, pattern=of_dataset("subwords/{split}.{language}")):

@@ -9,14 +9,6 @@ class StanzaFile(Artefact, pattern=Pattern("resources/stanza/{language}/{file}")
     """A published model file of Stanza."""
 
 
-class Vectors(Artefact, pattern=of_study("annotators/{annotator}/vectors.pt")):
-    """Word vectors of a trained parser or chunker."""
-
-
-class Tagger(Artefact, pattern=of_study("annotators/{annotator}/tagger.pt")):
-    """The tagger of a trained parser."""
-
-
 class TaggerScores(JsonFile, pattern=of_study("annotators/{annotator}/tagger.json")):
     """The accuracies of a tagger, 0 to 1."""
 
@@ -24,32 +16,8 @@ class TaggerScores(JsonFile, pattern=of_study("annotators/{annotator}/tagger.jso
     test_accuracy: float
 
 
-class ConstituencyParser(Artefact, pattern=of_study("annotators/{annotator}/constituency.pt")):
-    """A trained constituency parser."""
-
-
-class Chunker(Artefact, pattern=of_study("annotators/{annotator}/chunker.pt")):
-    """A trained chunker."""
-
-
-class CollectedSentences(Artefact, pattern=of_dataset("sentences/{split}.{language}.arrow")):
-    """The different sentences of one side of a split (phrasemt/syntax/sentences.py)."""
-
-
-class GivenTrees(Artefact, pattern=of_study("annotators/{annotator}/trees.arrow")):
-    """Trees that the user gives, by the keys of their sentences (phrasemt/syntax/given_annotators.py)."""
-
-
 class Parses(Artefact, pattern=of_dataset("parses/{annotator}/{split}.{job}.arrow")):
     """Parses of the sentences of a split, one file for each job (phrasemt/syntax/annotations.py)."""
-
-
-class Tags(Artefact, pattern=of_dataset("tags/{annotator}/{split}.{job}.arrow")):
-    """Chunk tags of the sentences of a split, one file for each job (phrasemt/syntax/annotations.py)."""
-
-
-class ParseStore(Artefact, pattern=Pattern("{cache}")):
-    """The folder of the cache, whose store keeps parses and tags of sentences for all studies (docs/syntax.md)."""
 
 
 class PhraseStatistics(JsonFile, pattern=of_dataset("phrases/{segmenter}/{split}.json")):

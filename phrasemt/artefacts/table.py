@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from phrasemt.artefacts.artefact import Artefact, JsonFile, of_study
+from phrasemt.artefacts.artefact import JsonFile, of_study
 from phrasemt.artefacts.scores import Power, PValues
 from phrasemt.artefacts.sidecar import DigestedFile
 from phrasemt.fields import Settings
@@ -185,19 +185,3 @@ class Table(JsonFile, pattern=of_study("table.json"), format=3):
     def notes(self) -> list[str]:
         """The notes of all blocks, each once."""
         return list(dict.fromkeys(note for block in self.blocks for note in block.notes))
-
-
-class MarkdownTable(Artefact, pattern=of_study("table.md")):
-    """The table in Markdown."""
-
-
-class CsvTable(Artefact, pattern=of_study("table.csv")):
-    """All numbers of the table, one a row."""
-
-
-class LatexTable(Artefact, pattern=of_study("table.tex")):
-    """The table in LaTeX."""
-
-
-class Report(Artefact, pattern=of_study("report.html")):
-    """One page about a study, which needs no other file and no network."""

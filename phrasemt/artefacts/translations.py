@@ -46,10 +46,6 @@ class TranslatedTokens(Artefact, pattern=of_dataset("translations/{system}/{seed
     """The best translations of a test set as tokens, with subwords joined."""
 
 
-class TranslatedText(Artefact, pattern=of_dataset("translations/{system}/{seed}/{split}.txt")):
-    """The best translations of a test set, detokenised."""
-
-
 class Counts(Settings):
     """Pairs, and those whose right target is the more probable one."""
 
