@@ -120,7 +120,6 @@ class Settings(BaseModel):
         return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
     def differs(self, key: str) -> bool:
-        """Whether a value differs from its default."""
         return bool(getattr(self, key) != type(self).model_fields[key].default)
 
 

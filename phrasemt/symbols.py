@@ -49,10 +49,8 @@ EOS_LABEL, NULL_LABEL = 0, 1
 
 
 def escape(text: str) -> str:
-    """A text with Moses' escapes."""
     return text.translate(_TO_ESCAPES)
 
 
 def unescape(tokens: str) -> str:
-    """Tokens without Moses' escapes."""
     return _ESCAPE.sub(lambda match: _CHARACTERS[match[0]], tokens) if "&" in tokens else tokens

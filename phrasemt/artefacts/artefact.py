@@ -48,7 +48,6 @@ class Pattern(str):
         return match.groupdict()
 
     def fits(self, path: Path) -> bool:
-        """Whether a path is one of this pattern."""
         return _regular(self).fullmatch(path.as_posix()) is not None
 
 
@@ -76,7 +75,6 @@ class Artefact:
 
 
 def of_study(path: str) -> Pattern:
-    """A file of a study."""
     return Pattern(f"results/{{study}}/{path}")
 
 
@@ -99,13 +97,11 @@ class JsonFile(Settings, Artefact):
 
     @property
     def text(self) -> str:
-        """The content of the file."""
         content = {"format": self.format, **self.model_dump(mode="json", exclude_none=True)}
         separators = (",", ":") if self.indent is None else None
         return json.dumps(content, indent=self.indent, separators=separators, ensure_ascii=False) + "\n"
 
     def write(self, path: Path) -> None:
-        """Write the file atomically."""
         write_text(path, self.text)
 
     @classmethod

@@ -98,12 +98,10 @@ class Card(Artefact, pattern=of_study("annotators/{annotator}/annotator.json")):
 
     @property
     def description(self) -> dict[str, Any]:
-        """The card without its model files, so without paths."""
         fields = {name: getattr(self, name) for name in ("kind", "origin", "language", "stanza", "options", "scores")}
         return {"format": FORMAT, **fields, "fingerprint": self.fingerprint}
 
     def write(self, path: Path) -> None:
-        """Write the card atomically."""
         folder = path.parent.absolute()
         files = {
             role: {

@@ -138,5 +138,4 @@ class ChunkColumns(Artefact, pattern=of_dataset("chunks/{split}.arrow")):
 
     @classmethod
     def open(cls, path: Path) -> ColumnFile:
-        """Open a file; `labels` of its description holds the labels."""
         return ColumnFile.open(path, cls.columns)

@@ -47,7 +47,6 @@ class Contrasts(Artefact, pattern=of_dataset("raw/{split}.contrasts.tsv")):
 
     @classmethod
     def line(cls, row: int, pair: ContrastivePair) -> str:
-        """The line of a pair."""
         distance = "" if pair.distance is None else pair.distance
         return f"{row}\t{pair.source}\t{pair.right}\t{pair.wrong}\t{distance}\t{pair.kind}"
 
@@ -135,7 +134,6 @@ class DroppedPairs(Artefact, pattern=of_dataset("corpus/{split}.dropped.tsv")):
 
     @property
     def by_filter(self) -> dict[str, int]:
-        """The number of dropped pairs by filter, the most frequent filter first."""
         return dict(Counter(pair.filter for pair in self.dropped).most_common())
 
     @classmethod

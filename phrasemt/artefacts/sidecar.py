@@ -68,7 +68,6 @@ class Origin(Settings):
 
     @property
     def files_read(self) -> list[DigestedFile]:
-        """The inputs of all roles."""
         return [file for files in self.inputs.values() for file in files]
 
 
@@ -89,7 +88,6 @@ class Sidecar(JsonFile, Origin):
 
     @property
     def files_written(self) -> set[str]:
-        """The paths of all outputs."""
         return {file.path for file in self.outputs.values()}
 
     def check(self, artefact: Path, digest: str) -> None:
@@ -124,7 +122,6 @@ class Evidence:
         self._sidecars: dict[str, Sidecar] = {}
 
     def digest(self, path: Path | str) -> str:
-        """The sha256 of a file."""
         if str(path) not in self._digests:
             self._digests[str(path)] = digest_file(path)
         return self._digests[str(path)]

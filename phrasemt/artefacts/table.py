@@ -132,7 +132,6 @@ class ScorecardEntry(ComparedFigure):
 
     @property
     def text(self) -> str:
-        """Verdict and finding."""
         return self.verdict + (f": {self.finding}" if self.finding else "")
 
     @property
@@ -178,10 +177,8 @@ class Table(JsonFile, pattern=of_study("table.json"), format=3):
 
     @property
     def datasets(self) -> list[str]:
-        """The data sets of all blocks, each once."""
         return list(dict.fromkeys(block.dataset for block in self.blocks))
 
     @property
     def notes(self) -> list[str]:
-        """The notes of all blocks, each once."""
         return list(dict.fromkeys(note for block in self.blocks for note in block.notes))

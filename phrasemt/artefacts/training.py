@@ -29,7 +29,6 @@ class DevScores(Settings):
 
     @property
     def summary(self) -> str:
-        """The scores for a message."""
         bleu = "" if self.dev_bleu is None else f"BLEU {self.dev_bleu:.2f}, "
         return f"{bleu}perplexity {self.dev_perplexity:.3f}"
 
@@ -91,7 +90,6 @@ class TrainingRecord(JsonFile, pattern=of_dataset("models/{system}/{seed}/traini
 
     @property
     def best(self) -> Evaluation | None:
-        """The best evaluation."""
         return next((one for one in self.evaluations if one.update == self.best_update), None)
 
 
@@ -143,12 +141,10 @@ class Metrics(Artefact, pattern=of_dataset("models/{system}/{seed}/state/{settin
         return sorted([*self.updates, *self.evaluations], key=lambda report: report.update)
 
     def write(self, path: Path) -> None:
-        """Write all reports."""
         write_text(path, "".join(map(self.line, self.reports)))
 
     @staticmethod
     def line(report: UpdateReport | EvaluationReport) -> str:
-        """The line of a report."""
         return report.model_dump_json(exclude_none=True) + "\n"
 
     @classmethod
@@ -194,7 +190,6 @@ class Metrics(Artefact, pattern=of_dataset("models/{system}/{seed}/state/{settin
 
     @property
     def losses(self) -> dict[int, float]:
-        """The training loss by update."""
         return {one.update: one.loss for one in self.updates}
 
 

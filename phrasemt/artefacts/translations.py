@@ -38,7 +38,6 @@ class Translations(Artefact, pattern=of_dataset("translations/{system}/{seed}/{s
 
     @classmethod
     def parse(cls, line: str) -> TranslatedSentence:
-        """The sentence of a line."""
         return TranslatedSentence.model_validate_json(line)
 
 
@@ -172,7 +171,6 @@ class LayerAttention(Settings):
 
     @property
     def phrase_mass(self) -> float:
-        """The part of n-grams of two or more tokens, in percent."""
         return 100 * sum(self.mass[1:])
 
     @property

@@ -71,7 +71,6 @@ class Vocabulary(Artefact, pattern=of_dataset("vocabulary.{language}.tsv")):
         return np.fromiter(map(self._ids.__getitem__, subwords), dtype=np.int32, count=len(subwords))
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """The subwords of ids."""
         return [self._subwords[number] for number in ids]
 
 
@@ -83,7 +82,6 @@ class Vocabularies(NamedTuple):
 
     @classmethod
     def read(cls, source: Path, target: Path) -> Vocabularies:
-        """Read both files. Raises DamagedFileError."""
         return cls(Vocabulary.read(source), Vocabulary.read(target))
 
 

@@ -143,7 +143,6 @@ class Cleaning:
         return True
 
     def remove_blob(self, path: Path) -> None:
-        """Remove a blob and count it."""
         with suppress(FileNotFoundError):
             size = path.stat().st_size
             if self.remove(path):

@@ -104,7 +104,6 @@ class MappedIntegers:
         return self._file[self._places(positions)]
 
     def tolist(self) -> list[int]:
-        """All integers."""
         return [number for part in self.parts() for number in part.tolist()]
 
     def equal(self, other: MappedIntegers) -> bool:
@@ -171,7 +170,6 @@ class ColumnFile:
         return int(self._starts[-1])
 
     def lengths(self, column: str) -> MappedIntegers:
-        """The length of each list of a column (int32)."""
         return self._lengths[column]
 
     def values(self, column: str, position: int) -> NDArray[np.int32]:

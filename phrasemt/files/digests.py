@@ -9,7 +9,6 @@ from phrasemt.errors import DamagedFileError
 
 
 def digest_bytes(data: bytes) -> str:
-    """The sha256 of bytes."""
     return hashlib.sha256(data).hexdigest()
 
 

@@ -286,7 +286,6 @@ def commit_files(finals: Mapping[Path, Path]) -> None:
 
 
 def flush_to_disk(path: Path) -> None:
-    """Return when the bytes of a file have reached the disk."""
     with path.open("rb") as stream:
         os.fsync(stream.fileno())
 
@@ -310,7 +309,6 @@ def write_atomic(path: Path | str) -> Iterator[IO[bytes]]:
 
 
 def write_text(path: Path | str, text: str) -> None:
-    """Write a text file atomically."""
     with write_atomic(path) as stream:
         stream.write(text.encode("utf-8"))
 

@@ -62,7 +62,6 @@ class Preprocessing:
 
     @classmethod
     def of(cls, lines: Iterable[str]) -> Preprocessing:
-        """Count the lines of a text."""
         counts = cls()
         for line in lines:
             counts.lines += 1

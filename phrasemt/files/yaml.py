@@ -48,7 +48,6 @@ def _located(error: yaml.MarkedYAMLError, text: str) -> str:
 
 
 def _expanded(value: Any) -> Any:
-    """A copy with merge keys resolved."""
     if isinstance(value, list):
         return [_expanded(item) for item in value]
     if not isinstance(value, dict):

@@ -63,7 +63,6 @@ class Interval(Settings):
 
     @property
     def text(self) -> str:
-        """The interval in words."""
         if self.low is None:
             return f"at most {self.high:g}"
         if self.low == self.high:
@@ -292,7 +291,6 @@ class Paper(Settings):
 
 
 def _absent(where: str, asked: Iterable[_Asked]) -> Iterator[str]:
-    """Yield the names that are not there."""
     for kind, name, known in asked:
         if name is not None and name not in known:
             yield f"{where}: no such {kind}: {name}; there are: {', '.join(sorted(known)) or 'none'}"
@@ -405,7 +403,6 @@ def found_in(figure: Figure) -> str:
 
 
 def figures(paper: Paper) -> Iterator[Figure]:
-    """All printed figures of a paper, row by row."""
     for table_name, table in paper.tables.items():
         for row in table.rows:
             yield from figures_of_row(paper, table_name, row)

@@ -165,7 +165,6 @@ class Corpus(Settings):
 
     @property
     def bytes(self) -> int | None:
-        """Size of all files together; None if a size is unknown."""
         sizes = [file.bytes for file in self.files]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 

@@ -39,7 +39,6 @@ class PublishedLanguage(Settings):
 
 @functools.cache
 def load_published() -> dict[str, PublishedLanguage]:
-    """The registered languages."""
     entries: dict[str, object] = parse_yaml(PUBLISHED_FILE.read_text(encoding="utf-8"))
     return {language: PublishedLanguage.model_validate(entry) for language, entry in entries.items()}
 

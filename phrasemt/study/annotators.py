@@ -83,7 +83,6 @@ class AnnotatorDefinition(Settings):
 
     @property
     def texts(self) -> list[tuple[str, AnnotatedText]]:
-        """The texts of its training, with their places in the study."""
         training: AnnotatorTraining | None = getattr(self, "train", None)
         if training is None:
             return []

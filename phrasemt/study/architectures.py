@@ -70,7 +70,6 @@ class Architecture(Settings, ABC):
 
     @property
     def full_name(self) -> str:
-        """The family for readers, with what a family takes from another."""
         return self.family
 
     @property
@@ -110,7 +109,6 @@ class Architecture(Settings, ABC):
 
     @property
     def model_inputs(self) -> ModelInputs:
-        """The inputs that batches must hold for this model."""
         return ModelInputs(
             source=self.translates,
             begins_with_bos=self.source_begins_with_bos,
@@ -421,7 +419,6 @@ class RecurrentModel(Architecture):
 
 
 def _cell(inputs: int, states: int) -> int:
-    """The parameters of a gated recurrent unit."""
     return 3 * states * (inputs + states + 1)
 
 
@@ -506,7 +503,6 @@ _NAMES = {name for kind in sections(_OfThePapers) for name in get_args(kind.mode
 
 
 def has_module(family: str) -> bool:
-    """Whether phrasemt/models has a file of this name."""
     return family.isidentifier() and importlib.util.find_spec(f"phrasemt.models.{family}") is not None
 
 

@@ -335,7 +335,6 @@ def analysed_figures(study: Study) -> Iterator[AnalysedFigure]:
 
 
 def _on_data(study: Study, place: str) -> list[str]:
-    """The data sets that stand for data of a paper."""
     return [name for name, dataset in study.datasets.items() if dataset.stands_for == place]
 
 

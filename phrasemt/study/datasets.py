@@ -59,7 +59,6 @@ class UserText(Settings):
 
     @property
     def files(self) -> dict[str, Path]:
-        """The files by their places in the text."""
         references = {f"references.{number}": file for number, file in enumerate(self.references)}
         return {"source": self.source, "target": self.target, **references}
 
@@ -71,7 +70,6 @@ class MonolingualText(Settings):
 
     @property
     def files(self) -> dict[str, Path]:
-        """The file by its place in the text."""
         return {"text": self.text}
 
     @property
@@ -337,7 +335,6 @@ class Dataset(Settings):
     @model_validator(mode="before")
     @classmethod
     def _one_language(cls, values: Any) -> Any:
-        """Give both sides of a monolingual data set its language."""
         if not isinstance(values, dict) or values.get("language") is None:
             return values
         sides = ("source_language", "target_language")
@@ -492,7 +489,6 @@ class Dataset(Settings):
 
     @property
     def contrastive(self) -> tuple[str, ...]:
-        """The splits with contrastive pairs."""
         return (*(["test"] if self.generator else []), *self.contrast_sets)
 
     def sampled(self, split: str) -> int | None:
@@ -512,7 +508,6 @@ class Dataset(Settings):
 
     @property
     def all_references(self) -> list[str]:
-        """`references` of all test sets."""
         return [split for test_set in self.test_sets for split in self.references(test_set)]
 
     @property
@@ -541,7 +536,6 @@ class Dataset(Settings):
 
     @property
     def texts(self) -> Iterator[tuple[str, DatasetText]]:
-        """All texts that the data set names, with their places in the study."""
         if self.partition:
             yield "partition.text", self.partition.text
         for split in self.split_names:
@@ -550,10 +544,8 @@ class Dataset(Settings):
 
     @property
     def contrast_texts(self) -> Iterator[tuple[str, ContrastText]]:
-        """All contrastive pairs that the data set names, with their places in the study."""
         for name, texts in self.contrast_sets.items():
             yield from ((f"contrast_sets.{name}.{number}", text) for number, text in enumerate(texts))
 
     def annotation_jobs(self, split: str) -> int:
-        """The number of jobs that parse or tag a split: one, except for train."""
         return self.parse_jobs if split == "train" else 1

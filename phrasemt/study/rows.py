@@ -24,15 +24,12 @@ class TableRow(Settings):
 
     @property
     def translates(self) -> bool:
-        """Whether the row has translations of the test sets."""
         return True
 
     def heading(self, name: str) -> str:
-        """The title in the table of the row with this name."""
         return self.title or name
 
     def seeds_among(self, of_study: Sequence[int]) -> list[int]:
-        """The seeds of the study that the row has translations or scores for."""
         return list(of_study)
 
 
@@ -61,7 +58,6 @@ class OutsideSystem(TableRow):
         return list(of_study[:1])
 
     def files(self, datasets: Mapping[str, Dataset]) -> dict[tuple[str, str], Path]:
-        """The file of each data set and test set that has one."""
         places = [(name, test_set) for name, dataset in datasets.items() for test_set in dataset.test_sets]
         if isinstance(self.translations, Path):
             return {places[0]: self.translations}
@@ -72,7 +68,6 @@ class OutsideSystem(TableRow):
         }
 
     def problems(self, datasets: Mapping[str, Dataset]) -> Iterator[str]:
-        """What does not fit the test sets of the study."""
         keys = [_key(name, test_set, datasets) for name, data in datasets.items() for test_set in data.test_sets]
         if isinstance(self.translations, Path):
             if len(keys) > 1:

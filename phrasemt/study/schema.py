@@ -351,7 +351,6 @@ class Metric(Settings):
 
     @property
     def words(self) -> list[str]:
-        """The words of the command, cut as by a shell."""
         return shlex.split(self.command)
 
 
@@ -482,12 +481,10 @@ class Study(Settings):
 
     @property
     def unseeded(self) -> list[str]:
-        """The systems in which nothing is drawn at random."""
         return [name for name, system in self.phrase_based.items() if system.tuning is None]
 
     @property
     def repeated(self) -> list[str]:
-        """The systems that translate and have several trainings."""
         return [name for name in self.translating if len(self.seeds_of(name)) > 1]
 
     @property
@@ -496,7 +493,6 @@ class Study(Settings):
 
     @property
     def segmentations(self) -> dict[str, PhraseSegmentation]:
-        """All ways in which systems of the study cut phrases, by name."""
         found = [system.model.source_phrases for system in self.models.values()]
         return {segmentation.folder_name: segmentation for segmentation in found if segmentation is not None}
 
@@ -535,7 +531,6 @@ class Study(Settings):
 
     @property
     def baselines(self) -> dict[str, str]:
-        """The baseline of each system that is compared with another one."""
         found = {name: self.baseline_of(name) for name in self.systems}
         return {name: baseline for name, baseline in found.items() if name != baseline}
 
@@ -549,5 +544,4 @@ class Study(Settings):
 
     @property
     def chunking(self) -> list[str]:
-        """The systems that decide about chunks of the target, each once."""
         return [name for name in self.models if self.models[name].model.reads_chunks]

@@ -175,12 +175,10 @@ class CacheCleaning(Cleaning):
 
 
 def blobs_of(cache: Path) -> Blobs:
-    """The blobs of a cache."""
     return Blobs(cache, effect="it is made again")
 
 
 def contents(cache: Path) -> dict[str, Contents]:
-    """The contents of a cache, by stage."""
     found: dict[str, Contents] = {}
     for path, record in blobs_of(cache).load_all(_entries(cache), _read):
         one = found.get(path.parent.name, Contents(0, 0, 0))

@@ -39,7 +39,6 @@ class Changes:
 
     @property
     def line(self) -> str | None:
-        """The line above what a command shows; None without changes."""
         return f"{self._what}; `phrasemt plan STUDY` says what runs again" if self.jobs else None
 
     @property
@@ -128,7 +127,6 @@ class _Job:
 
     @property
     def read(self) -> list[tuple[str, str]]:
-        """Path and sha256 of each input."""
         return [(file.path, file.sha256) for file in self.sidecar.files_read]
 
     def digests_of(self, path: str) -> set[str]:

@@ -126,7 +126,6 @@ def _warnings_of_languages(dataset: Dataset) -> Iterator[str]:
 
 
 def _language_problems(study: Study) -> Iterator[str]:
-    """Codes of languages that ISO 639 does not have."""
     places = [
         *(
             (f"datasets.{name}.{dataset.language_key(side)}", dataset.language_of(side))
@@ -261,7 +260,6 @@ def missing_texts(study: Study) -> Iterator[str]:
 
 
 def _file_problems(study: Study) -> Iterator[str]:
-    """Files that are missing or cannot be used."""
     yield from missing_texts(study)
     for where, file in _texts_of_the_user(study):
         if file.is_file():

@@ -148,7 +148,6 @@ class Flow:
         return 2 if getattr(wildcards, "split", "train") in ("train", "dev") else 0
 
     def command(self, stage: str) -> str:
-        """The shell command of a stage's rule."""
         declared = STAGES[stage]
         # exec: a shell in between would be ended by the signals that ask a training to save.
         words = [f"{'exec ' if declared.resumes else ''}python -m phrasemt {stage}"]
@@ -172,7 +171,6 @@ class Flow:
         }
 
     def settings(self, stage: str, wildcards: Wildcards) -> Stage:
-        """The settings of a stage for a job."""
         return STAGES[stage].from_study(self.study, dict(wildcards.items()))
 
     def of(self, pattern: PatternOf, *choices: str, **names: object) -> Files:
@@ -201,7 +199,6 @@ class Flow:
 
     @property
     def annotators(self) -> list[str]:
-        """The cards of the parsers and chunkers that data sets use."""
         used = []
         for dataset in self.study.datasets.values():
             used += [dataset.source_parser, dataset.target_chunks and dataset.target_chunks.chunker]

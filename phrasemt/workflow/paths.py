@@ -37,7 +37,6 @@ class Paths:
         self.model = Pattern(f"{self.dataset}/models/{{system}}/{{seed}}")
 
     def of_kind(self, kind: type[Artefact]) -> Pattern:
-        """The pattern of a kind of file."""
         return kind.pattern.within(**self._names)
 
     def __getattr__(self, kind: str) -> Pattern:
@@ -52,7 +51,6 @@ class Paths:
         return cls(study.study, dataset=dataset, source=source, target=target)
 
     def log(self, stage: str) -> Pattern:
-        """The log of a stage."""
         return Pattern(f"{self.logs}/{_job(stage)}.log")
 
     def benchmark(self, stage: str) -> Pattern:
