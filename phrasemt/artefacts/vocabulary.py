@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -42,19 +43,18 @@ class Vocabulary(Artefact, pattern=of_dataset("vocabulary.{language}.tsv")):
         Raises DamagedFileError, with the line, for a missing special symbol, a repeated subword or a wrong count.
         """
         subwords: dict[str, None] = {}
-        for number, line in enumerate(read_lines(path), start=1):
-            subword, _, count = line.rpartition("\t")
-            if number <= len(SPECIAL_TOKENS):
-                if line != (expected := f"{SPECIAL_TOKENS[number - 1]}\t0"):
-                    raise _damaged(path, number, "a special symbol is missing", expected=repr(expected), found=line)
-            elif not subword or not count.isdecimal():
-                raise _damaged(path, number, "not a vocabulary", expected="subword<TAB>count", found=line)
-            elif subword in subwords:
-                raise _damaged(path, number, "a subword comes twice", expected=None, found=line)
+        special = [f"{token}\t0" for token in SPECIAL_TOKENS]
+        for number, (line, expected) in enumerate(itertools.zip_longest(read_lines(path), special), start=1):
+            subword, _, count = (line or "").rpartition("\t")
+            if expected not in (None, line) or not subword or not count.isdecimal() or subword in subwords:
+                raise DamagedFileError(
+                    "not a vocabulary",
+                    where=f"{path}, line {number}",
+                    expected=repr(expected) if expected else "subword<TAB>count, each subword once",
+                    found=repr((line or "")[:80]),
+                    next_step="delete the file and run build_vocabulary again",
+                )
             subwords[subword] = None
-        if len(subwords) < len(SPECIAL_TOKENS):
-            expected = f"{SPECIAL_TOKENS[len(subwords)]}\t0"
-            raise _damaged(path, len(subwords) + 1, "a special symbol is missing", expected=repr(expected), found="")
         return cls(list(subwords), digest=digest_file(path))
 
     @staticmethod
@@ -83,10 +83,3 @@ class Vocabularies(NamedTuple):
     @classmethod
     def read(cls, source: Path, target: Path) -> Vocabularies:
         return cls(Vocabulary.read(source), Vocabulary.read(target))
-
-
-def _damaged(path: Path, number: int, what: str, *, expected: str | None, found: str) -> DamagedFileError:
-    next_step = "delete the file and run build_vocabulary again"
-    return DamagedFileError(
-        what, where=f"{path}, line {number}", expected=expected, found=repr(found[:80]), next_step=next_step
-    )

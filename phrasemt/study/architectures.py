@@ -13,7 +13,7 @@ import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 
 from pydantic import (
     Discriminator,
@@ -67,6 +67,8 @@ class Architecture(Settings, ABC):
     """
 
     family: str
+    reads_chunks: ClassVar[bool] = False  # whether batches must hold the chunks of the target
+    translates: ClassVar[bool] = True
 
     @property
     def full_name(self) -> str:
@@ -86,16 +88,6 @@ class Architecture(Settings, ABC):
     def source_begins_with_bos(self) -> bool:
         """Whether sources begin with `<s>`, which is a position like any other."""
         return False
-
-    @property
-    def reads_chunks(self) -> bool:
-        """Whether batches must hold the chunks of the target."""
-        return False
-
-    @property
-    def translates(self) -> bool:
-        """Whether the model translates a source. Language models do not."""
-        return True
 
     @property
     def one_vocabulary(self) -> bool:
@@ -343,10 +335,7 @@ class LanguageModel(Layers):
     family: Literal["language_model"] = Field(description="model family, phrasemt/models/<family>.py")
     layers: Depth = Field(6, description="layers N")
     softmax_bias: bool = Field(False, description="bias of the output layer")
-
-    @property
-    def translates(self) -> bool:
-        return False
+    translates: ClassVar[bool] = False
 
     @property
     def plain_counterpart(self) -> Architecture:
@@ -469,6 +458,7 @@ class BiscaleModel(RecurrentModel):
         "v", description="query of attention chunk: first chunk GRU (authors' code) or last chunk state (paper; C3)"
     )
     search: BiscaleSearch = Field(default_factory=BiscaleSearch, description="search with boundaries")
+    reads_chunks: ClassVar[bool] = True
 
     @model_validator(mode="after")
     def _switches_go_together(self) -> BiscaleModel:
@@ -488,10 +478,6 @@ class BiscaleModel(RecurrentModel):
         labels = q * (p + q + context + 1) + len(CHUNK_LABELS) * (q + 1)
         readout = self._readout(h, e, context if reads_context else p)
         return self._encoder_and_start() + words + chunks + boundaries + labels + readout
-
-    @property
-    def reads_chunks(self) -> bool:
-        return True
 
     @property
     def trained_part(self) -> Architecture:

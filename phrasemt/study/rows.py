@@ -58,32 +58,29 @@ class OutsideSystem(TableRow):
         return list(of_study[:1])
 
     def files(self, datasets: Mapping[str, Dataset]) -> dict[tuple[str, str], Path]:
-        places = [(name, test_set) for name, dataset in datasets.items() for test_set in dataset.test_sets]
+        """The file of each data set and test set that has one."""
+        keys = _keys(datasets)
         if isinstance(self.translations, Path):
-            return {places[0]: self.translations}
-        return {
-            (name, test_set): file
-            for name, test_set in places
-            if (file := self.translations.get(_key(name, test_set, datasets))) is not None
-        }
+            return {next(iter(keys.values())): self.translations}
+        return {keys[key]: file for key, file in self.translations.items() if key in keys}
 
     def problems(self, datasets: Mapping[str, Dataset]) -> Iterator[str]:
-        keys = [_key(name, test_set, datasets) for name, data in datasets.items() for test_set in data.test_sets]
+        """What does not fit the test sets of the study."""
+        keys = _keys(datasets)
         if isinstance(self.translations, Path):
             if len(keys) > 1:
-                yield f"translations is one file, but there are {len(keys)} test sets: give {{{keys[0]}: FILE, ...}}"
+                yield f"translations is one file, but there are {len(keys)} test sets: give {{{next(iter(keys))}: FILE, ...}}"
             return
-        for key in keys:
-            if key not in self.translations:
-                yield f"translations has no file for the test set {key}"
+        yield from (f"translations has no file for the test set {key}" for key in keys if key not in self.translations)
         for key in self.translations:
             if key not in keys:
                 yield f"translations.{key}: no such test set; allowed: {', '.join(keys)}"
 
 
-def _key(dataset: str, test_set: str, datasets: Mapping[str, Dataset]) -> str:
-    """The name of a test set in a study. No name has a dot, so it is clear."""
-    return f"{dataset}.{test_set}" if len(datasets) > 1 else test_set
+def _keys(datasets: Mapping[str, Dataset]) -> dict[str, tuple[str, str]]:
+    """Data set and test set by the name of a test set in a study. No name has a dot, so it is clear."""
+    places = [(name, test_set) for name, dataset in datasets.items() for test_set in dataset.test_sets]
+    return {f"{name}.{test_set}" if len(datasets) > 1 else test_set: (name, test_set) for name, test_set in places}
 
 
 # Defaults of phrase-based systems are those of Moses (Koehn et al. 2007), except fast_align in place of GIZA++

@@ -205,7 +205,7 @@ def _one_gone(name):
             "of a model that is not known here",
         ),
         (_tensors(lambda _, description: description.update(model=3)), "not a readable weights file"),
-        (_write_into("source_vocabulary.tsv", b"garbage\n"), "a special symbol is missing"),
+        (_write_into("source_vocabulary.tsv", b"garbage\n"), "not a vocabulary"),
         (_write_into("codes.bpe", b"garbage\n"), "codes.bpe"),
         (_write_into("source_counts.txt", b"a b c\nd\n"), "source_counts.txt"),
         (_write_into("target_counts.txt", b"\xff\n"), "target_counts.txt"),
