@@ -119,7 +119,7 @@ def main() -> None:
         vocabulary = Vocabulary.read(inputs["target_vocabulary"])
         write_lines(folder / "words", vocabulary.tokens(range(len(SPECIAL_TOKENS), len(vocabulary))))
         turns: dict[Training, list[Turn]] = {}
-        for toolkit in options.toolkits:
+        for toolkit in filter(is_installed, options.toolkits):
             for precision in TOOLKITS[toolkit].precisions:
                 training = Training(toolkit, precision, folder, inputs)
                 stack.callback(training.end)
@@ -129,7 +129,16 @@ def main() -> None:
             for training, so_far in turns.items():
                 print(f"turn {turn + 1}: {training.toolkit} {training.precision}", file=sys.stderr)
                 so_far.append(training.turn())
-    show(turns)
+    if turns:
+        show(turns)
+
+
+def is_installed(toolkit: str) -> bool:
+    """Whether a toolkit has an environment. Says so if it has none."""
+    found = toolkit == "phrasemt" or (ENVIRONMENTS / toolkit / "installed").exists()
+    if not found:
+        print(f"{toolkit}: left out, because it is not installed in {ENVIRONMENTS / toolkit}", file=sys.stderr)
+    return found
 
 
 def show(turns: dict[Training, list[Turn]]) -> None:
