@@ -25,7 +25,7 @@ from phrasemt.files.lines import count_lines
 from phrasemt.registry.corpora import part_of, source_file
 from phrasemt.runs.costs import Costs
 from phrasemt.runs.notes import PlannedJob, StageNote, training_note
-from phrasemt.study.architectures import Architecture
+from phrasemt.study.architectures import Architecture, Layers
 from phrasemt.study.datasets import DatasetText, RegistryText
 from phrasemt.study.schema import Study
 
@@ -41,6 +41,10 @@ DEFAULT, CPU = "a100", "cpu"
 FAMILIES = {"transformer": 0.12, "language_model": 0.12, "phrase_representation": 0.08, "dl4mt": 0.01, "biscale": 0.008}
 ATTENTIONS = {"tokens": 1, "relative": 10 / 12, "ngrams": 8 / 12}
 _OTHER_FAMILIES = 0.05
+# Seconds that compiling takes in a training of a model with Transformer layers, on a GPU with units for bfloat16.
+# Assumed: estimates for 16 cores are 20 to 60 (docs/performance.md, "On a GPU"); a training logs what it took.
+COMPILING = 60
+_NOT_COMPILED = ("t4", "gtx1080ti", "v100")
 # Of a core at width 256 (docs/performance.md, "Beside other toolkits"); a narrower model reaches less in proportion.
 _CORE, _WIDE = 60e9, 256
 _SIMILAR = 4  # models of one family whose multiply-adds differ by at most this factor reach the same rate
@@ -70,12 +74,14 @@ class Rate:
     """How fast a device trains. basis: what the rates rest on.
 
     of: floating-point operations a second of a GPU, or of a core, by the model and its operations for a target token.
+    compiling: seconds of a training of a Transformer.
     """
 
     device: str
     basis: str
     of: Callable[[Architecture, float], float]
     on_gpu: bool = True
+    compiling: float = 0
 
 
 def rate_of(kind: str) -> Rate:
@@ -86,7 +92,9 @@ def rate_of(kind: str) -> Rate:
         return GPUS[kind] * 1e12 * FAMILIES.get(model.family, _OTHER_FAMILIES) * of_attention
 
     reached = f"{min(FAMILIES.values()):.1%} to {max(FAMILIES.values()):.0%} by family and attention (an estimate)"
-    return Rate(kind, f"{GPUS[kind]} TFLOP/s ({kind}), of which a training reaches {reached}", rate)
+    compiling = 0 if kind in _NOT_COMPILED else COMPILING
+    basis = f"{GPUS[kind]} TFLOP/s ({kind}), of which a training reaches {reached}"
+    return Rate(kind, basis, rate, compiling=compiling)
 
 
 def rate_here(*, on_gpu: bool) -> Rate:
@@ -118,7 +126,7 @@ def rate_here(*, on_gpu: bool) -> Rate:
 
     host, device = place
     basis = f"rates of {number} finished trainings on {device} of {host}; for models unlike theirs {estimate.basis}"
-    return Rate(device, basis, rate, on_gpu)
+    return Rate(device, basis, rate, on_gpu, estimate.compiling)
 
 
 class _Training(NamedTuple):
@@ -161,9 +169,10 @@ class Prices:
         self.study, self.rate = study, rate
         self.unknown: set[str] = set()
         self._cost = functools.cache(self._cost_of)
+        compiling = f"{rate.compiling:.0f} s to compile a Transformer; " if rate.compiling else ""
         self.assumed = (
-            f"{rate.basis}; a search reaches {_SEARCH:.0%} of that rate; {_TOKENS} subwords a sentence; max_updates "
-            "updates; measured or estimated rates of text stages, one core"
+            f"{rate.basis}; {compiling}a search reaches {_SEARCH:.0%} of that rate; {_TOKENS} subwords a sentence; "
+            "max_updates updates; measured or estimated rates of text stages, one core"
         )
 
     def basis(self) -> Iterator[str]:
@@ -195,7 +204,8 @@ class Prices:
                 training = system.training
                 size = training.tokens_per_update or _TOKENS * (training.sentences_per_update or 0)
                 copies = (training.average_best or training.average_last) + _STATE
-                return self._of_device(hours * size * training.max_updates, 4 * parameters * copies)
+                compiling = self.rate.compiling / 3600 if isinstance(system.model, Layers) else 0
+                return self._of_device(hours * size * training.max_updates + compiling, 4 * parameters * copies)
             tokens = _TOKENS * self._lines(names["dataset"], names["split"]) * system.decoding.beam
             return self._of_device(hours / (1 + _BACKWARD) * tokens / _SEARCH)
         if rule == "fetch_corpus":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import replace
 from pathlib import Path
 
 import invented_runs
@@ -11,7 +12,7 @@ from invented_runs import report
 
 from phrasemt.artefacts.sidecar import DigestedFile, Sidecar, sidecar_path
 from phrasemt.artefacts.training import TrainingRecord
-from phrasemt.commands._prices import ATTENTIONS, FAMILIES, GPUS, Prices, Rate, rate_here, rate_of
+from phrasemt.commands._prices import ATTENTIONS, COMPILING, FAMILIES, GPUS, Prices, Rate, rate_here, rate_of
 from phrasemt.commands.plan import describe
 from phrasemt.files.lines import write_lines
 from phrasemt.runs.notes import PlannedJob, StageNote
@@ -53,6 +54,19 @@ def test_every_system_of_a_study_has_a_rate_of_its_family_and_attention(path: Pa
         assert system.model.family in FAMILIES
         attention = ATTENTIONS[system.model.attention] if isinstance(system.model, Layers) else 1
         assert rate.of(system.model, 1) == pytest.approx(312e12 * FAMILIES[system.model.family] * attention)
+
+
+def test_compiling_takes_time_on_gpus_that_compile_and_in_families_with_layers(repository: Path) -> None:
+    zhou, xu = (load_study(repository / "studies" / f"{name}.yaml") for name in ("zhou2017-de-en", "xu2020-en-de"))
+    for study, system, dataset, kind, seconds in (
+        (xu, "base", "wmt14", "a100", COMPILING), (xu, "base", "wmt14", "v100", 0), (zhou, "dl4mt", "wmt15", "a100", 0),
+    ):  # fmt: skip
+        rate = rate_of(kind)
+        training = job("train_model", dataset=dataset, system=system)
+        found, without = (Prices(study, one).of(training).gpu_hours for one in (rate, replace(rate, compiling=0)))
+        assert found - without == pytest.approx(seconds / 3600, abs=1e-9)
+    assert f"{COMPILING} s to compile a Transformer; " in next(Prices(xu, rate_of("a100")).basis())
+    assert "compile" not in next(Prices(xu, rate_here(on_gpu=False)).basis())
 
 
 def test_text_stages_cost_lines_and_unknown_numbers_are_named(prices: Prices) -> None:
