@@ -180,29 +180,9 @@ rule collect_trees:
         flow.command("collect_trees")
 
 
-rule collect_sentences:
-    input:
-        tokens=paths.tokens,
-    output:
-        sentences=paths.collected_sentences,
-    log:
-        paths.log("collect_sentences"),
-    benchmark:
-        paths.benchmark("collect_sentences")
-    priority: flow.priority
-    conda:
-        "../envs/text.yaml"
-    params:
-        **flow.params("collect_sentences"),
-    message:
-        "Collect the {wildcards.language} sentences of {wildcards.dataset} {wildcards.split}"
-    shell:
-        flow.command("collect_sentences")
-
-
 rule parse_sentences:
     input:
-        sentences=flow.of(paths.collected_sentences, "annotator"),
+        tokens=flow.of(paths.tokens, "annotator"),
         annotator=paths.card,
     output:
         annotations=paths.parses,
@@ -227,7 +207,7 @@ rule parse_sentences:
 
 rule tag_sentences:
     input:
-        sentences=flow.of(paths.collected_sentences, "annotator"),
+        tokens=flow.of(paths.tokens, "annotator"),
         annotator=paths.card,
     output:
         annotations=paths.tags,

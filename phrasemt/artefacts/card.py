@@ -31,11 +31,6 @@ LONGEST = 1000
 
 Kind = Literal["constituency", "chunks"]
 Origin = Literal["trained", "files", "published", "trees"]
-ROLES: dict[Kind, tuple[str, ...]] = {
-    "constituency": ("constituency", "tagger", "vectors", "forward_charlm", "backward_charlm"),
-    "chunks": ("chunker", "vectors"),
-}
-OPTIONAL = {"tagger", "forward_charlm", "backward_charlm"}
 
 
 @with_config(ConfigDict(extra="forbid"))

@@ -60,7 +60,7 @@ _OF_STANZA = {"train_parser": 220, "train_tagger": 40}  # seconds with the setti
 _TEXT_STAGES = {
     "extract_text": (300_000, 130), "partition_corpus": (100_000, 0), "clean_pairs": (82_000, 135),
     "tokenize_text": (67_000, 140), "learn_subwords": (28_000, 0), "apply_subwords": (117_000, 150),
-    "build_vocabulary": (43_000, 0), "pack_examples": (57_000, 120), "collect_sentences": (83_000, 140),
+    "build_vocabulary": (43_000, 0), "pack_examples": (57_000, 120),
     "parse_sentences": (140, 180), "tag_sentences": (388, 100), "extract_phrases": (42_000, 40),
     "extract_chunks": (42_000, 60),
 }  # fmt: skip

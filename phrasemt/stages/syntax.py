@@ -130,17 +130,6 @@ class CollectTrees(Stage):
     language: str = of("study.annotators.{annotator}.language")
 
 
-class CollectSentences(Stage):
-    """Collect the distinct sentences of one side of a split, by key."""
-
-    module = "phrasemt.syntax.sentences"
-    job_name = "{dataset}.{source}-{target}/{split}.{language}"
-    inputs = files(tokens="Tokens")
-    outputs = files(sentences="CollectedSentences")
-    libraries = ("pyarrow",)
-    cached = True
-
-
 class AnnotateSentences(Stage):
     """Base of the stages that annotate one job's part of the sentences."""
 
@@ -160,7 +149,7 @@ class AnnotateSentences(Stage):
 class ParseSentences(AnnotateSentences):
     """Parse the sentences that the store of annotations does not have yet."""
 
-    inputs = files(sentences="CollectedSentences", annotator="Card")
+    inputs = files(tokens="Tokens", annotator="Card")
     outputs = files(annotations="Parses")
     folders = files(cache="ParseStore")
 
@@ -168,7 +157,7 @@ class ParseSentences(AnnotateSentences):
 class TagSentences(AnnotateSentences):
     """Tag the chunks of the sentences that the store of annotations does not have yet."""
 
-    inputs = files(sentences="CollectedSentences", annotator="Card")
+    inputs = files(tokens="Tokens", annotator="Card")
     outputs = files(annotations="Tags")
     folders = files(cache="ParseStore")
 

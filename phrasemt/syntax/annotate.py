@@ -8,9 +8,10 @@ processes, on earlier jobs, or on the earlier content of the store.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +20,12 @@ from numpy.typing import NDArray
 
 from phrasemt.artefacts.card import Card, Kind
 from phrasemt.errors import DamagedFileError, DataError, check_equal
+from phrasemt.files.lines import read_lines
 from phrasemt.files.parallel import batched, map_in_order
 from phrasemt.machine.gpus import torch_has_gpu
 from phrasemt.stages.syntax import AnnotateSentences
 from phrasemt.syntax.annotations import Annotation, write_sorted_annotations
-from phrasemt.syntax.sentences import BUCKETS, Keys, Sentences, key_array, key_bytes
+from phrasemt.syntax.sentences import BUCKETS, Keys, buckets_of, distinct_sentences, key_array, key_bytes, parser_tokens
 from phrasemt.syntax.store import AnnotationStore
 
 if TYPE_CHECKING:
@@ -37,37 +39,33 @@ _SECONDS_BETWEEN_MESSAGES = 30.0
 # Largest fraction of sentences without a tree among given trees. With more, the tokens do not fit.
 _WITHOUT_TREE = 0.1
 
-Missing = Mapping[int, NDArray[np.int32]]  # by bucket: positions of the sentences missing from the store
 KeyedSentences = list[tuple[bytes, list[str]]]  # keys and sentences
 
 
 def parse_sentences(
-    *, settings: AnnotateSentences, cores: int, sentences: Path, annotator: Path, annotations: Path, cache: Path
+    *, settings: AnnotateSentences, cores: int, tokens: Path, annotator: Path, annotations: Path, cache: Path
 ) -> None:
     """Write the trees of the sentences of a job.
 
     Raises MismatchError if the annotator is not a parser, DamagedFileError if a model file is not the one in the card.
     """
-    _Job("parse_sentences", "constituency", settings, sentences, annotator, cache).run(cores, annotations)
+    _Job("parse_sentences", "constituency", settings, annotator, cache).run(cores, tokens, annotations)
 
 
 def tag_sentences(
-    *, settings: AnnotateSentences, cores: int, sentences: Path, annotator: Path, annotations: Path, cache: Path
+    *, settings: AnnotateSentences, cores: int, tokens: Path, annotator: Path, annotations: Path, cache: Path
 ) -> None:
     """Write the chunk tags of the sentences of a job.
 
     Raises MismatchError if the annotator is not a chunker, DamagedFileError if a model file is not the one in the card.
     """
-    _Job("tag_sentences", "chunks", settings, sentences, annotator, cache).run(cores, annotations)
+    _Job("tag_sentences", "chunks", settings, annotator, cache).run(cores, tokens, annotations)
 
 
 class _Job:
-    def __init__(
-        self, stage: str, kind: Kind, settings: AnnotateSentences, sentences: Path, annotator: Path, cache: Path
-    ) -> None:
+    def __init__(self, stage: str, kind: Kind, settings: AnnotateSentences, annotator: Path, cache: Path) -> None:
         self._stage = stage
         self._buckets = range(settings.job, BUCKETS, settings.jobs)
-        self._sentences = Sentences.open(sentences)
         self._annotator = annotator
         self._card = Card.read(annotator)
         what, next_step = f"{stage} needs another kind of annotator", "check which parser or chunker the data set names"
@@ -76,23 +74,30 @@ class _Job:
         self._description = self._card.description
         self._store = AnnotationStore(cache, self._description)
 
-    def run(self, cores: int, output: Path) -> None:
-        missing = {bucket: self._store.missing(bucket, self._keys(bucket)) for bucket in self._buckets}
-        sentences = sum(self._sentences.lengths[bucket] for bucket in self._buckets)
-        to_do = sum(map(len, missing.values()))
-        self._log("%s sentences, %s of them found in the store", f"{sentences:,}", f"{sentences - to_do:,}")
-        if to_do:
-            self._annotate(missing, to_do, cores)
-        found = self._from_store()
-        given = self._card.origin == "trees"
-        write_sorted_annotations(output, self._checked(found) if given else found, self._description)
+    def run(self, cores: int, tokens: Path, output: Path) -> None:
+        keys, lines = distinct_sentences(tokens, cores)
+        ends = np.searchsorted(buckets_of(keys), range(BUCKETS + 1)).tolist()
+        parts = {bucket: slice(ends[bucket], ends[bucket + 1]) for bucket in self._buckets}
+        missing = [self._store.missing(bucket, keys[part]) + part.start for bucket, part in parts.items()]
+        to_do = np.concatenate(missing)
+        count = sum(part.stop - part.start for part in parts.values())
+        self._log("%s sentences, %s of them found in the store", f"{count:,}", f"{count - len(to_do):,}")
+        if len(to_do):
+            to_do = to_do[np.argsort(lines[to_do])]
+            self._annotate(
+                zip(key_bytes(keys[to_do]), _sentences(tokens, lines[to_do]), strict=True), len(to_do), cores
+            )
+        found = self._from_store({bucket: keys[part] for bucket, part in parts.items()})
+        if self._card.origin == "trees":
+            found = self._checked(found, tokens, np.concatenate([lines[part] for part in parts.values()]))
+        write_sorted_annotations(output, found, self._description)
 
-    def _annotate(self, missing: Missing, to_do: int, cores: int) -> None:
+    def _annotate(self, sentences: Iterable[tuple[bytes, list[str]]], to_do: int, cores: int) -> None:
         processes = _processes(cores)
         size = min(_SENTENCES_PER_BLOCK, -(-to_do // (_BLOCKS_PER_PROCESS * processes)))
         results = map_in_order(
             _annotate_block,
-            batched(self._missing_sentences(missing), size),
+            batched(sentences, size),
             jobs=processes,
             prepare=_prepare,
             arguments=(self._annotator, self._cache, self._description),
@@ -110,16 +115,8 @@ class _Job:
                 self._log("%s of %s annotated, %.0f/s, %.0f minutes left", f"{done:,}", f"{to_do:,}", rate, left / 60)
         self._log("%s annotated, %.0f/s, %s of them failed", f"{done:,}", rate, f"{failed:,}")
 
-    def _missing_sentences(self, missing: Missing) -> Iterator[tuple[bytes, list[str]]]:
-        for bucket, positions in missing.items():
-            sentences = self._sentences.bucket(bucket)
-            for start in range(0, len(positions), _SENTENCES_PER_BLOCK):
-                part = positions[start : start + _SENTENCES_PER_BLOCK]
-                yield from zip(key_bytes(sentences.keys[part]), sentences.sentences(part), strict=True)
-
-    def _from_store(self) -> Iterator[tuple[Keys, list[Annotation]]]:
-        for bucket in self._buckets:
-            keys = self._keys(bucket)
+    def _from_store(self, keys_of: Mapping[int, Keys]) -> Iterator[tuple[Keys, list[Annotation]]]:
+        for bucket, keys in keys_of.items():
             found = self._store.find(bucket, keys)
             annotations = [annotation for annotation in found if annotation is not None]
             if len(annotations) < len(found):
@@ -132,33 +129,38 @@ class _Job:
                 )
             yield keys, annotations
 
-    def _checked(self, parts: Iterator[tuple[Keys, list[Annotation]]]) -> Iterator[tuple[Keys, list[Annotation]]]:
+    def _checked(
+        self, parts: Iterable[tuple[Keys, list[Annotation]]], tokens: Path, lines: NDArray[np.intp]
+    ) -> Iterator[tuple[Keys, list[Annotation]]]:
         """Pass on given trees. Warns of sentences without one; raises DataError if they are over _WITHOUT_TREE."""
-        failed: list[tuple[int, int, Annotation]] = []  # bucket, position, failure
-        for bucket, (keys, found) in zip(self._buckets, parts, strict=True):
-            failed += [(bucket, position, one) for position, one in enumerate(found) if one.failure is not None]
-            yield keys, found
-        if not failed:
+        found: list[bool] = []
+        for keys, of_part in parts:
+            found += [annotation.failure is None for annotation in of_part]
+            yield keys, of_part
+        failed = lines[~np.array(found, bool)]
+        if not len(failed):
             return
-        bucket, position, first = failed[0]
-        tokens = " ".join(self._sentences.bucket(bucket).sentences(np.array([position]))[0])
-        sentences = sum(self._sentences.lengths[bucket] for bucket in self._buckets)
-        if len(failed) > _WITHOUT_TREE * sentences:
+        (first,) = _sentences(tokens, failed[:1])
+        shown = f"{len(failed):,}, such as {' '.join(first)[:200]!r}"
+        if len(failed) > _WITHOUT_TREE * len(lines):
             raise DataError(
                 "too many sentences have no tree among the given ones",
-                where=self._sentences.path,
-                expected=f"at most {_WITHOUT_TREE:.0%} of {sentences:,} sentences",
-                found=f"{len(failed):,}, such as {tokens[:200]!r}: {first.failure}",
-                next_step="parse the lines of results/STUDY/DATA/tokens/, which are tokenised already, and give these "
-                "trees (docs/syntax.md)",
+                where=tokens,
+                expected=f"at most {_WITHOUT_TREE:.0%} of {len(lines):,} sentences",
+                found=shown,
+                next_step="parse these lines, which are tokenised already, and give these trees (docs/syntax.md)",
             )
-        self._log("warning: %s sentences have no tree, such as %r: %s", f"{len(failed):,}", tokens[:200], first.failure)
-
-    def _keys(self, bucket: int) -> Keys:
-        return self._sentences.bucket(bucket).keys
+        self._log("warning: sentences without a tree: %s", shown)
 
     def _log(self, message: str, *values: object) -> None:
         logging.getLogger(f"phrasemt.{self._stage}").info(f"%s: {message}", self._stage, *values)
+
+
+def _sentences(tokens: Path, lines: NDArray[np.intp]) -> Iterator[list[str]]:
+    """The sentences on these lines of a text, increasing numbers from 0."""
+    chosen = np.zeros(lines[-1] + 1, bool)
+    chosen[lines] = True
+    return map(parser_tokens, itertools.compress(read_lines(tokens), chosen.tolist()))
 
 
 def _processes(cores: int) -> int:

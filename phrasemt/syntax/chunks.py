@@ -35,8 +35,7 @@ _NUMBERS = {label: number for number, label in enumerate(CHUNK_LABELS)}
 
 _LINES_PER_BATCH = 4096
 
-WordTags = list[str]
-Gold = tuple[list[str], WordTags]  # gold tokens and their tags
+Gold = tuple[list[str], list[str]]  # gold tokens and their tags
 
 
 @dataclass(frozen=True)
@@ -127,43 +126,6 @@ def starts_and_labels(tags: Sequence[str], offsets: Sequence[int]) -> tuple[list
     return [*starts, offsets[-1]], [*(_NUMBERS[label] for _, label in chunks), EOS_LABEL]
 
 
-def align_tags(gold_tokens: Sequence[str], gold_tags: Sequence[str], tokens: Sequence[str]) -> WordTags | None:
-    """Gold tags for another tokenisation of the same sentence; None if the sentences differ.
-
-    With equal characters, a token belongs to the chunk of its first character. If normalisation has changed characters,
-    the numbers of tokens must be equal and at least half of the tokens the same; tags are then copied one by one.
-    """
-    if "".join(tokens) != "".join(gold_tokens):
-        same = sum(map(str.__eq__, tokens, gold_tokens))
-        return list(gold_tags) if len(tokens) == len(gold_tokens) <= 2 * same else None
-    numbers = [0] * len(gold_tags)  # number of the chunk of each gold token; 0 outside of chunks
-    for number, (start, end, _) in enumerate(chunk_spans(gold_tags), start=1):
-        numbers[start:end] = [number] * (end - start)
-    gold_ends = list(itertools.accumulate(map(len, gold_tokens)))
-    tags, last = [], 0
-    gold = position = 0
-    for token in tokens:
-        while gold_ends[gold] <= position:
-            gold += 1
-        position += len(token)
-        number = numbers[gold]
-        tags.append(f"{'I' if number == last else 'B'}-{gold_tags[gold][2:]}" if number else "O")
-        last = number
-    return tags
-
-
-def _tags_of_gold(tokens: list[str], gold_tokens: list[str], gold_tags: WordTags, where: str) -> WordTags:
-    if (tags := align_tags(gold_tokens, gold_tags, tokens)) is None:
-        raise DataError(
-            "the gold chunks belong to another sentence",
-            where=where,
-            expected=repr(" ".join(tokens)[:80]),
-            found=repr(" ".join(gold_tokens)[:80]),
-            next_step="give the chunks of every raw sentence in order, and a blank line after each",
-        )
-    return tags
-
-
 def _find_chunks(gold: str, tagged: Annotations, lines: SplitLines[Gold]) -> _Chunks:
     """The chunks of some lines, from gold tags if there are any. gold: the names of their files, for messages."""
     texts, offsets = offsets_of_block(lines.tokens, lines.subwords)
@@ -172,7 +134,15 @@ def _find_chunks(gold: str, tagged: Annotations, lines: SplitLines[Gold]) -> _Ch
     starts, labels, words, untagged = [], [], 0, Counter[str]()
     for number, tokens in enumerate(sentences):
         if lines.given is not None:
-            tags = _tags_of_gold(tokens, *lines.given[number], f"{gold}, sentence {lines.rows[number] + 1}")
+            gold_tokens, tags = lines.given[number]
+            if gold_tokens != tokens:
+                raise DataError(
+                    "the gold chunks have other tokens than the sentence",
+                    where=f"{gold}, sentence {lines.rows[number] + 1}",
+                    expected=repr(" ".join(tokens)[:80]),
+                    found=repr(" ".join(gold_tokens)[:80]),
+                    next_step="leave the `tokenization` of the target out, or choose the origin chunker",
+                )
         elif not tokens:  # an empty sentence is never annotated
             tags = []
         elif (found := required(annotations[number], lines.place(number))).text is None:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from phrasemt.artefacts.card import OPTIONAL, ROLES, Card
+from phrasemt.artefacts.card import Card
 from phrasemt.errors import DataError
 from phrasemt.files.download import DownloadRequest, download
 from phrasemt.registry.stanza_models import URL
@@ -32,8 +32,6 @@ from phrasemt.syntax.trees import read_treebank, tree_text, words
 log = logging.getLogger("phrasemt.collect_trees")
 
 URL_VARIABLE = "PHRASEMT_STANZA_URL"
-NO_TREE = "no tree was given"
-_SHOWN = 100  # characters of a sentence in a message
 _KEY_DIGITS = 2 * KEY_BYTES
 
 
@@ -62,10 +60,7 @@ def describe_annotator(
     backward_charlm: list[Path],
     annotator: Path,
 ) -> None:
-    """Write the card of model files. Each list holds the file of a role, or is empty.
-
-    Raises DataError if a file that the annotator needs is missing, or if a role has a file too many.
-    """
+    """Write the card of model files. Each list holds the file of a role, or is empty."""
     given = {
         "constituency": constituency,
         "chunker": chunker,
@@ -74,17 +69,6 @@ def describe_annotator(
         "forward_charlm": forward_charlm,
         "backward_charlm": backward_charlm,
     }
-    roles = ROLES[settings.kind]
-    for role, paths in given.items():
-        least, most = int(role in roles and role not in OPTIONAL), int(role in roles)
-        if not least <= len(paths) <= most:
-            raise DataError(
-                f"the model files do not make an annotator of the kind {settings.kind}",
-                where=f"role {role}",
-                expected="one file" if least else "at most one file" if most else "no file",
-                found=", ".join(map(str, paths)) or "none",
-                next_step="correct the files in the study",
-            )
     files = {role: paths[0] for role, paths in given.items() if paths}
     Card.of_files(kind=settings.kind, origin=settings.origin, language=settings.language, files=files).write(annotator)
 
@@ -92,9 +76,8 @@ def describe_annotator(
 def collect_trees(*, settings: CollectTrees, cores: int, files: list[Path], trees: Path, annotator: Path) -> None:
     """Write the trees of bracketed files by the keys of their sentences, and the card of the parser.
 
-    The first of several trees of a sentence counts. A second entry of each tree has the key of its characters as one
-    token: a sentence with the same characters and other tokens finds there what the tokens of the tree are.
-    Memory: the trees of one of 64 buckets. Raises DataError for a malformed tree, and for files without trees.
+    The first of several trees of a sentence counts. Memory: the trees of one of 64 buckets.
+    Raises DataError for a malformed tree, and for files without trees.
     """
     count = 0
     with contextlib.ExitStack() as stack:
@@ -103,14 +86,8 @@ def collect_trees(*, settings: CollectTrees, cores: int, files: list[Path], tree
         for path in files:
             for tree in read_treebank(path):
                 count += 1
-                tokens = [unescape(word) for word in words(tree)]
-                try:
-                    text = tree_text(tree)
-                except ValueError as error:
-                    raise DataError("a tree that cannot be stored", where=path, found=error) from None
-                _spill(spills, tokens, f"0{text}")
-                other = " ".join(tokens)
-                _spill(spills, ["".join(tokens)], f"1the given tree has other tokens: {other[:_SHOWN]}")
+                key = sentence_key([unescape(word) for word in words(tree)])
+                spills[key[0] >> 2].write(f"{key.hex()}{tree_text(tree)}\n".encode())
         if not count:
             raise DataError("no trees", where=", ".join(map(str, files)), next_step="check the files in the study")
         description = {"kind": "constituency", "origin": "trees", "fingerprint": ""}
@@ -120,20 +97,14 @@ def collect_trees(*, settings: CollectTrees, cores: int, files: list[Path], tree
     log.info("collect_trees: %s trees", f"{count:,}")
 
 
-def _spill(spills: Sequence[IO[bytes]], tokens: Sequence[str], value: str) -> None:
-    key = sentence_key(tokens)
-    spills[key[0] >> 2].write(f"{key.hex()}{value}\n".encode())
-
-
 def _read_spill(spill: IO[bytes]) -> tuple[Keys, list[Annotation]]:
     spill.seek(0)
-    found: dict[str, str] = {}
-    # Stable: of equal keys, trees come before other tokens, and the first tree before the others.
-    for line in sorted(spill.read().decode().split("\n")[:-1], key=lambda line: line[: _KEY_DIGITS + 1]):
-        found.setdefault(line[:_KEY_DIGITS], line[_KEY_DIGITS:])
+    found: dict[bytes, Annotation] = {}
+    for line in spill.read().decode().split("\n")[:-1]:
+        found.setdefault(bytes.fromhex(line[:_KEY_DIGITS]), Annotation(line[_KEY_DIGITS:], None))
     spill.close()  # frees its disk space
-    annotations = [Annotation(v[1:], None) if v[0] == "0" else Annotation(None, v[1:]) for v in found.values()]
-    return key_array([bytes.fromhex(key) for key in found]), annotations
+    keys = sorted(found)
+    return key_array(keys), [found[key] for key in keys]
 
 
 class TreeAnnotator:
@@ -143,9 +114,6 @@ class TreeAnnotator:
         self._trees = Annotations.open([trees])
 
     def annotate(self, sentences: Sequence[Sequence[str]]) -> list[Annotation]:
-        """The tree of each sentence, or a failure, which names the tokens of a tree over the same characters."""
+        """The tree of each sentence, or a failure."""
         found = self._trees.find([sentence_key(tokens) for tokens in sentences])
-        missing = [number for number, one in enumerate(found) if one is None]
-        others = self._trees.find([sentence_key(["".join(sentences[number])]) for number in missing])
-        failures = {n: (other and other.failure) or NO_TREE for n, other in zip(missing, others, strict=True)}
-        return [one or Annotation(None, failures[number]) for number, one in enumerate(found)]
+        return [one or Annotation(None, "no tree was given") for one in found]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from phrasemt.artefacts.columns import PhraseColumns
 from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.artefacts.syntax import PhraseStatistics
-from phrasemt.errors import DataError, MismatchError, check_equal
+from phrasemt.errors import DataError, check_equal
 from phrasemt.files.columns import RaggedArray
 from phrasemt.files.lines import read_lines, read_parallel_blocks
 from phrasemt.files.parallel import map_in_order
@@ -173,10 +173,10 @@ def measure_phrases(
         keys = [sentence_key(parser_tokens(line)) for line in lines]
         found = annotations.find(keys) if annotations else [None] * len(lines)
         for words, annotation in zip(offsets, found, strict=True):
-            ends = columns.values("ends", position).tolist() if position < len(columns) else []
-            if not ends or ends[-1] != words[-1] + 1:
-                raise _mismatch(phrases, tokens, position, words[-1] + 1, ends)
+            ends = columns.values("ends", position).tolist() if position < len(columns) else [0]
             position += 1
+            where, next_step = f"{phrases}, {tokens}, line {position}", "run extract_phrases again"
+            check_equal(words[-1] + 1, ends[-1], "the phrases end elsewhere", where=where, next_step=next_step)
             lengths.update(end - start for start, end in itertools.pairwise([0, *ends]))
             if annotations is None or len(words) == 1:  # an empty sentence is never annotated
                 continue
@@ -187,8 +187,8 @@ def measure_phrases(
             spans = set(itertools.pairwise([0, *(end for end in ends[:-1] if end < words[-1]), words[-1]]))
             comparable += len(spans)
             constituents += len(spans & node_spans(parse.text, words))
-    if position != len(columns):
-        raise _mismatch(phrases, tokens, position, 0, columns.values("ends", position).tolist())
+    what, next_step = "the phrases of other sentences", "run extract_phrases again"
+    check_equal(position, len(columns), what, where=f"{phrases}, {tokens}", next_step=next_step)
     token_count = sum(length * count for length, count in lengths.items())
     result = PhraseStatistics(
         segmentation=settings.segmentation,
@@ -219,13 +219,3 @@ def node_spans(text: str, offsets: Sequence[int]) -> set[tuple[int, int]]:
             ends[node] = end
             node = nodes.parents[node]
     return {(offsets[nodes.starts[node]], offsets[end]) for node, end in ends.items()}
-
-
-def _mismatch(phrases: Path, tokens: Path, position: int, length: int, ends: Sequence[int]) -> MismatchError:
-    return MismatchError(
-        "phrases and sentences do not belong together",
-        where=f"{phrases}, {tokens}, line {position + 1}",
-        expected=f"phrases that end at {length}" if length else "no more phrases",
-        found=" ".join(map(str, ends[:20])) or "none",
-        next_step="run extract_phrases again",
-    )

@@ -1,45 +1,28 @@
-"""The stage `collect_sentences`: the distinct sentences of a text, and the keys and buckets of sentences.
+"""Sentences as parsers and chunkers see them, their keys and buckets.
 
 A sentence is a list of parser tokens: Moses tokens without Moses' escapes, because parsers and chunkers learn from text
 without escapes. The key of a sentence is a digest of its tokens, so a sentence has the same key in every corpus. The
 first bits of the key give one of 64 buckets of about equal sizes.
-
-The file of sentences is an Arrow IPC file with the columns `key` (16 bytes) and `tokens` (list<string>). It has one
-record batch for each bucket, in order, and keys increase within a batch.
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from phrasemt.errors import DamagedFileError
-from phrasemt.files.columns import open_described, with_description
-from phrasemt.files.lines import LineBlock, read_blocks, write_atomic
+from phrasemt.files.lines import LineBlock, read_blocks
 from phrasemt.files.parallel import map_in_order
-from phrasemt.stages.syntax import CollectSentences
 from phrasemt.symbols import unescape
-
-log = logging.getLogger("phrasemt.collect_sentences")
 
 BUCKETS = 64
 KEY_BYTES = 16
 # Keys [n] as numpy strings of 16 bytes, which compare and sort like bytes. Single items lose zero bytes at their end.
 Keys = NDArray[np.bytes_]
-
-FORMAT = 1
-SCHEMA = pa.schema([("key", pa.binary(KEY_BYTES)), ("tokens", pa.list_(pa.string()))])
 
 
 def parser_tokens(line: str) -> list[str]:
@@ -83,98 +66,17 @@ def numpy_keys(column: pa.FixedSizeBinaryArray) -> Keys:
     return keys[column.offset : column.offset + len(column)]
 
 
-def collect_sentences(*, settings: CollectSentences, cores: int, tokens: Path, sentences: Path) -> None:
-    """Write the distinct sentences of a text, without the empty one, by key. Memory: the sentences of one bucket."""
-    lines = empty = distinct = 0
-    schema = with_description(SCHEMA, format=FORMAT, buckets=BUCKETS)
-    with contextlib.ExitStack() as stack:
-        # Files without names, so that a killed run leaves nothing.
-        spills = [stack.enter_context(tempfile.TemporaryFile(dir=sentences.parent)) for _ in range(BUCKETS)]
-        for parts, lines_of_block, empty_of_block in map_in_order(
-            _with_keys, read_blocks(tokens), jobs=cores, prepare=_nothing
-        ):
-            for spill, part in zip(spills, parts, strict=True):
-                spill.write(part)
-            lines += lines_of_block
-            empty += empty_of_block
-        with write_atomic(sentences) as stream, pa.ipc.new_file(stream, schema) as writer:
-            for spill in spills:
-                spill.seek(0)
-                batch = _distinct(spill.read())
-                spill.close()  # frees its disk space
-                writer.write_batch(batch)
-                distinct += batch.num_rows
-    log.info(
-        "collect_sentences: %s lines, %s empty, %s distinct sentences", f"{lines:,}", f"{empty:,}", f"{distinct:,}"
-    )
+def distinct_sentences(tokens: Path, cores: int) -> tuple[Keys, NDArray[np.intp]]:
+    """The distinct sentences of a text, without the empty one: their keys, increasing, and a line of each, from 0."""
+    blocks = map_in_order(_keys_of_block, read_blocks(tokens), jobs=cores, prepare=_nothing)
+    keys, lines = np.unique(np.concatenate([key_array([]), *blocks]), return_index=True)
+    has_tokens = keys != sentence_key([])
+    return keys[has_tokens], lines[has_tokens]
 
 
-def _with_keys(prepared: None, block: LineBlock) -> tuple[list[bytes], int, int]:
-    """The sentences of a block by bucket, as lines of hexadecimal key and tokens; numbers of all and of empty lines."""
-    parts: list[list[str]] = [[] for _ in range(BUCKETS)]
-    lines = block.lines()
-    empty = 0
-    for line in lines:
-        if tokens := parser_tokens(line):
-            key = sentence_key(tokens)
-            parts[key[0] >> 2].append(f"{key.hex()}{' '.join(tokens)}\n")
-        else:
-            empty += 1
-    return ["".join(part).encode("utf-8") for part in parts], len(lines), empty
+def _keys_of_block(prepared: None, block: LineBlock) -> Keys:
+    return key_array([sentence_key(parser_tokens(line)) for line in block.lines()])
 
 
 def _nothing() -> None:
     return None
-
-
-def _distinct(spilled: bytes) -> pa.RecordBatch:
-    lines = sorted(set(spilled.split(b"\n")[:-1]))  # hexadecimal digits sort like the bytes
-    digits = 2 * KEY_BYTES
-    keys = bytes.fromhex(b"".join(line[:digits] for line in lines).decode("ascii"))
-    texts = pa.array([line[digits:] for line in lines], pa.string())
-    return pa.record_batch(
-        [arrow_keys(np.frombuffer(keys, f"S{KEY_BYTES}")), pc.split_pattern(texts, pattern=" ")], schema=SCHEMA
-    )
-
-
-@dataclass(frozen=True)
-class Bucket:
-    """The sentences of a bucket. keys: [n], increasing; tokens: Arrow column of token lists."""
-
-    keys: Keys
-    tokens: pa.ListArray
-
-    def sentences(self, positions: NDArray[np.integer[Any]]) -> list[list[str]]:
-        """The tokens of the sentences at these positions."""
-        listed: list[list[str]] = self.tokens.take(pa.array(positions)).to_pylist()
-        return listed
-
-
-class Sentences:
-    """A file of `collect_sentences`; use `open` to make one. lengths: numbers of sentences of the 64 buckets."""
-
-    def __init__(self, path: Path, lengths: list[int]) -> None:
-        self.path = path
-        self.lengths = lengths
-
-    @classmethod
-    def open(cls, path: Path) -> Sentences:
-        """Open a file; `bucket` reads the sentences.
-
-        Raises DamagedFileError if the file is cut off or of another schema or format version.
-        """
-        try:
-            reader, _ = open_described(pa.memory_map(str(path)), SCHEMA, FORMAT)
-        except ValueError as error:
-            what, next_step = "not a complete file of sentences", "delete it and run collect_sentences again"
-            raise DamagedFileError(what, where=path, found=error, next_step=next_step) from None
-        return cls(path, [reader.get_batch(number).num_rows for number in range(BUCKETS)])
-
-    def __len__(self) -> int:
-        return sum(self.lengths)
-
-    def bucket(self, number: int) -> Bucket:
-        """The sentences of a bucket."""
-        # A mapping for this bucket only, so that the process does not keep pages of other buckets.
-        batch = pa.ipc.open_file(pa.memory_map(str(self.path))).get_batch(number)
-        return Bucket(numpy_keys(batch.column("key")), batch.column("tokens"))

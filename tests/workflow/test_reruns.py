@@ -62,7 +62,7 @@ CHUNKS = {"extract_chunks"} | TRAINING_OF_CHUNKS
 ANNOTATIONS = {"parse_sentences", "tag_sentences"} | CHUNKS | PHRASES
 VOCABULARY = {"compare_splits", "build_vocabulary"} | EXAMPLES | CHUNKS | PHRASES
 SUBWORDS = {"learn_subwords", "apply_subwords"} | VOCABULARY
-TOKENS = {"tokenize_text", "collect_sentences"} | ANNOTATIONS | SUBWORDS
+TOKENS = {"tokenize_text"} | ANNOTATIONS | SUBWORDS
 
 
 def _name(rule: str, output: str) -> str:

@@ -30,6 +30,7 @@ from phrasemt.syntax.stanza.runtime import (
     loading,
     prepare_stanza,
 )
+from phrasemt.syntax.trees import Tree, tree_text, words
 
 # Batch in sentences and in padded tokens; the tokens bound the memory for long sentences.
 _TAGGED_TOGETHER, _TAGGED_TOKENS = 250, 5000
@@ -112,7 +113,7 @@ class ParserAnnotator(StanzaAnnotator):
     name = "parser"
 
     def __init__(self, files: Mapping[str, Path], longest: int = LONGEST, device: Device | None = None) -> None:
-        """files: model files by role (`phrasemt.artefacts.card.ROLES`).
+        """files: model files by role, such as `constituency` and `vectors`.
 
         Raises DataError if Stanza cannot use them, MismatchError if the parser needs other tags than the tagger gives.
         """
@@ -202,33 +203,31 @@ class ParserAnnotator(StanzaAnnotator):
         return [trees[number] for number in range(len(sentences))]
 
 
-def short_text(tree: Any, tokens: Tokens, roots: Sequence[str]) -> str:
-    """The short text (`phrasemt.syntax.trees.tree_text`) of a tree of Stanza. roots: labels of root nodes.
-
-    The root is left out unless the tree is a single token. Raises GaveUpError unless leaf i is token i.
-    """
-    children = tree.children
-    if tree.label in roots and len(children) == 1 and not children[0].is_preterminal():
-        tree = children[0]
-    pieces: list[str] = []
-    leaf = 0
-    waiting = [tree]
+def tree_of_stanza(tree: Any, roots: Sequence[str]) -> Tree:
+    """A tree of Stanza as ours, without its root unless that has a single token. roots: labels of root nodes."""
+    if tree.label in roots and len(tree.children) == 1 and not tree.children[0].is_preterminal():
+        tree = tree.children[0]
+    made: list[Tree] = []
+    waiting = [(tree, False)]  # with whether the children are made. No recursion, as trees may be deep.
     while waiting:
-        node = waiting.pop()
-        if node is None:
-            pieces[-1] += ")"
-        elif node.is_preterminal():
-            if leaf == len(tokens) or node.children[0].label != tokens[leaf]:
-                raise GaveUpError
-            pieces.append(f"({_label(node.label)} {leaf})")
-            leaf += 1
+        node, complete = waiting.pop()
+        if node.is_preterminal():
+            made.append(Tree(_label(node.label), word=node.children[0].label))
+        elif complete:
+            children = tuple(made[-len(node.children) :])
+            made[-len(node.children) :] = [Tree("ROOT" if node.label in roots else _label(node.label), children)]
         else:
-            pieces.append("(" + ("ROOT" if node.label in roots else _label(node.label)))
-            waiting.append(None)
-            waiting += reversed(node.children)
-    if leaf != len(tokens):
+            waiting.append((node, True))
+            waiting += [(child, False) for child in reversed(node.children)]
+    return made[0]
+
+
+def short_text(tree: Any, tokens: Tokens, roots: Sequence[str]) -> str:
+    """The short text of a tree of Stanza. Raises GaveUpError unless its words are the tokens."""
+    ours = tree_of_stanza(tree, roots)
+    if words(ours) != list(tokens):
         raise GaveUpError
-    return " ".join(pieces)
+    return tree_text(ours)
 
 
 def _label(label: str | None) -> str:
@@ -244,7 +243,7 @@ class ChunkerAnnotator(StanzaAnnotator):
     name = "chunker"
 
     def __init__(self, files: Mapping[str, Path], longest: int = LONGEST, device: Device | None = None) -> None:
-        """files: model files by role (`phrasemt.artefacts.card.ROLES`).
+        """files: model files by role, such as `constituency` and `vectors`.
 
         Raises DataError if Stanza cannot use them, MismatchError if the model does not give tags of chunks.
         """

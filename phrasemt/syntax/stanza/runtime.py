@@ -20,6 +20,7 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -224,29 +225,19 @@ def margins(scores_BTK: Any, transitions_KK: Any, lengths_B: Any) -> Any:
 
 
 class ProgressLog:
-    """One line in the log for each evaluation: the best score so far and the time left."""
+    """One line in the log for each evaluation, with the time left."""
 
     def __init__(self, log: logging.Logger, unit: str, total: int) -> None:
         """log: `phrasemt.` and the name of the stage; unit: update or epoch."""
         self._log, self._unit, self._total = log, unit, total
-        self._start, self._best = time.monotonic(), 0.0
+        self._start = time.monotonic()
 
-    def report(self, done: int, score: float | None = None, measure: str = "") -> None:
-        """done: finished units; score: score on dev, from 0 to 1; measure: its name."""
-        left = (time.monotonic() - self._start) / done * (self._total - done)
-        dev = ""
-        if score is not None:
-            self._best = max(self._best, score)
-            dev = f", dev {measure} {score:.1%}, best {self._best:.1%}"
-        self._log.info(
-            "%s: %s %d of %d%s, about %s left",
-            self._log.name.removeprefix("phrasemt."),
-            self._unit,
-            done,
-            self._total,
-            dev,
-            f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s",
-        )
+    def report(self, done: int, result: str = "") -> None:
+        """done: finished units; result: the score on dev and its name."""
+        seconds = (time.monotonic() - self._start) / done * (self._total - done)
+        stage = self._log.name.removeprefix("phrasemt.")
+        left = timedelta(seconds=round(seconds))
+        self._log.info("%s: %s %d of %d%s, about %s left", stage, self._unit, done, self._total, result, left)
 
 
 def save_model(content: dict[str, Any], path: Path) -> None:

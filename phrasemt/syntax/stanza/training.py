@@ -29,7 +29,13 @@ from phrasemt.files.lines import read_lines, write_lines, write_text
 from phrasemt.files.system import work_folder
 from phrasemt.stages.syntax import TrainChunker, TrainParser, TrainTagger, TrainVectors
 from phrasemt.syntax.conll import chunk_scores, read_conll
-from phrasemt.syntax.stanza.annotators import ChunkerAnnotator, ParserAnnotator, StanzaTagger, load_tagger, short_text
+from phrasemt.syntax.stanza.annotators import (
+    ChunkerAnnotator,
+    ParserAnnotator,
+    StanzaTagger,
+    load_tagger,
+    tree_of_stanza,
+)
 from phrasemt.syntax.stanza.runtime import Device, ProgressLog, prepare_stanza, save_model
 from phrasemt.syntax.trees import BracketScores, Tree, leaves, parse_tree, read_treebank, words
 
@@ -50,10 +56,6 @@ SHORTHAND = "phrasemt_trained"
 
 Item = TypeVar("Item")
 ChunkedSentence = tuple[list[str], list[str]]  # tokens and their chunk tags
-# Largest depth of a tree. Trees of sentences have a third of it; Stanza fails at about twice as much.
-_DEEPEST = 100
-# Longest chain of nodes with one child. Treebanks have at most about five in a row; Stanza fails with many more.
-_LONGEST_CHAIN = 10
 
 
 def train_vectors(
@@ -277,13 +279,9 @@ class DevEvaluator:
         """The scores in the fields that Stanza reads. treebank: Stanza's gold trees with predictions."""
         scores = BracketScores()
         for result in treebank:
-            tokens = result.gold.leaf_labels()
-            gold, predicted = (
-                parse_tree(short_text(tree, tokens, ("ROOT",))) for tree in (result.gold, result.predictions[0].tree)
-            )
-            scores.add(gold, predicted)
+            scores.add(*(tree_of_stanza(tree, ("ROOT",)) for tree in (result.gold, result.predictions[0].tree)))
         self._epochs += 1
-        self._progress.report(self._epochs, scores.f1, "F1")
+        self._progress.report(self._epochs, f", dev F1 {scores.f1:.1%}")
         return SimpleNamespace(f1=scores.f1, treeF1=[], HasField=lambda name: False)
 
 
@@ -331,34 +329,13 @@ def train_chunker(
 
 
 def read_trees(paths: list[Path], most: int | None = None) -> list[Tree]:
-    """The trees of all files, at most the first `most`. Raises DataError if there are none or one is too deep."""
-    return _some((tree for path in paths for tree in _shallow_trees(path)), most, paths, "trees")
+    """The trees of all files, at most the first `most`. Raises DataError if there are none."""
+    return _some((tree for path in paths for tree in _with_one_child(path)), most, paths, "trees")
 
 
-def _shallow_trees(path: Path) -> Iterator[Tree]:
-    """The trees of a file. Raises DataError for a tree that is too deep for Stanza's recursion or transitions.
-
-    Stanza's parsers give a ROOT one child, so a ROOT of several (a sentence and its full stop) becomes an X below it.
-    """
+def _with_one_child(path: Path) -> Iterator[Tree]:
+    """The trees of a file, in which a ROOT of several (a sentence and its full stop) is an X, as Stanza needs it."""
     for tree in read_treebank(path):
-        depth, longest_chain, level = 0, 0, [(tree, 0)]
-        while level:
-            depth, longest_chain = depth + 1, max(longest_chain, *(chain for _, chain in level))
-            level = [
-                (child, chain + 1 if len(node.children) == 1 else 0) for node, chain in level for child in node.children
-            ]
-        for found, most, what in (
-            (depth, _DEEPEST, "nodes above each other"),
-            (longest_chain, _LONGEST_CHAIN, "nodes with a single child above each other"),
-        ):
-            if found > most:
-                raise DataError(
-                    "a tree is too deep to learn from",
-                    where=path,
-                    expected=f"at most {most} {what}",
-                    found=f"{found} in the tree that begins {' '.join(words(tree)[:8])!r}",
-                    next_step="repair or remove the tree",
-                )
         yield replace(tree, label="X") if len(tree.children) > 1 and tree.label == "ROOT" else tree
 
 
@@ -463,7 +440,7 @@ def train_by_updates(
     arguments = program.parse_args(flags(folder, vectors, settings.seed, **files, **sizes, **options))
     progress = ProgressLog(log, "update", interval * EVALUATIONS)
     set_random_seed(arguments["seed"])
-    with evaluations_of_stanza(lambda done, score: progress.report(done, score, measure)):
+    with evaluations_of_stanza(lambda done, score: progress.report(done, f", dev {measure} {score:.1%}")):
         program.train(arguments)
     publish_model(folder, output)
 

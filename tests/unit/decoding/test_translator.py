@@ -23,7 +23,7 @@ from phrasemt.models.weights import describe_weights, save_tensors, weights_of
 from phrasemt.stages.corpus import CleanPairs
 from phrasemt.stages.decoding import TranslateExamples
 from phrasemt.stages.subwords import ApplySubwords, BuildVocabulary, LearnSubwords, PackExamples, TokenizeText
-from phrasemt.stages.syntax import CollectSentences, ExtractPhrases, ParseSentences
+from phrasemt.stages.syntax import ExtractPhrases, ParseSentences
 from phrasemt.study.architectures import (
     Architecture,
     BiscaleModel,
@@ -36,7 +36,6 @@ from phrasemt.study.schema import Decoding
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.syntax.annotate import parse_sentences
 from phrasemt.syntax.phrases import extract_phrases
-from phrasemt.syntax.sentences import collect_sentences
 from phrasemt.text.subwords import apply_subwords, learn_subwords
 from phrasemt.text.tokenize import tokenize_text
 from phrasemt.text.vocab import build_vocabulary
@@ -133,12 +132,10 @@ class Texts:
             return []
         tokens, parses = self.folder / "test.source.tokens", self.folder / "parses"
         if segmentation.reads_parses:
-            sentences = self.folder / "sentences"
-            collect_sentences(settings=CollectSentences(), cores=1, tokens=tokens, sentences=sentences)
             parse_sentences(
                 settings=ParseSentences(job=0, jobs=1),
                 cores=1,
-                sentences=sentences,
+                tokens=tokens,
                 annotator=self.parser,
                 annotations=parses,
                 cache=self.folder / "cache",

@@ -16,11 +16,11 @@ from processes import descendants, wait_until, wait_until_gone
 from phrasemt.artefacts.card import Card, Kind, ModelFile
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.lines import write_lines
-from phrasemt.stages.syntax import AnnotateSentences, CollectSentences
+from phrasemt.stages.syntax import AnnotateSentences
 from phrasemt.syntax import annotate
 from phrasemt.syntax.annotate import parse_sentences, tag_sentences
 from phrasemt.syntax.annotations import Annotation, Annotations
-from phrasemt.syntax.sentences import collect_sentences, parser_tokens, sentence_key
+from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.store import AnnotationStore
 
 
@@ -61,11 +61,8 @@ class Folder:
         ).write(self.path / name)
         return self.path / name
 
-    def collect(self, lines: list[str]) -> None:
+    def write(self, lines: list[str]) -> None:
         write_lines(self.path / "tokens", lines)
-        collect_sentences(
-            settings=CollectSentences(), cores=1, tokens=self.path / "tokens", sentences=self.path / "sentences"
-        )
 
     def parse(
         self, *, job: int = 0, jobs: int = 1, cores: int = 1, cache: str = "cache", card: Path | None = None
@@ -74,7 +71,7 @@ class Folder:
         parse_sentences(
             settings=AnnotateSentences(job=job, jobs=jobs),
             cores=cores,
-            sentences=self.path / "sentences",
+            tokens=self.path / "tokens",
             annotator=card or self.card(),
             annotations=output,
             cache=self.path / cache,
@@ -116,7 +113,7 @@ def check(outputs: list[Path], lines: list[str]) -> None:
 
 
 def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
-    found = [re.sub(r"\d+/s", "N/s", record.message) for record in caplog.records if "collect" not in record.name]
+    found = [re.sub(r"\d+/s", "N/s", record.message) for record in caplog.records]
     caplog.clear()
     return found
 
@@ -124,7 +121,7 @@ def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_every_sentence_is_annotated_once(folder, caplog):
     caplog.set_level("INFO")
     lines = [*numbered(1000), *numbered(300), ""]
-    folder.collect(lines)
+    folder.write(lines)
     output = folder.parse()
     check([output], lines)
     first = output.read_bytes()
@@ -139,7 +136,7 @@ def test_every_sentence_is_annotated_once(folder, caplog):
 
 
 def test_where_the_models_lie_does_not_show(folder):
-    folder.collect(numbered(20))
+    folder.write(numbered(20))
     first = folder.parse().read_bytes()
     (folder.path / "elsewhere").mkdir()
     card = Card.read(folder.card())
@@ -150,13 +147,13 @@ def test_where_the_models_lie_does_not_show(folder):
 
 
 def test_a_hit_loads_nothing(folder):
-    folder.collect(numbered(50))
+    folder.write(numbered(50))
     first = folder.parse().read_bytes()
     code = (
         "import sys\nfrom pathlib import Path\nfrom phrasemt.stages.syntax import AnnotateSentences\n"
         "from phrasemt.syntax.annotate import parse_sentences\n"
         f"folder = Path({str(folder.path)!r})\n"
-        "parse_sentences(settings=AnnotateSentences(job=0, jobs=1), cores=2, sentences=folder / 'sentences',"
+        "parse_sentences(settings=AnnotateSentences(job=0, jobs=1), cores=2, tokens=folder / 'tokens',"
         " annotator=folder / 'annotator', annotations=folder / 'again', cache=folder / 'cache')\n"
         "sys.exit(bool({'torch', 'stanza', 'phrasemt.syntax.stanza.annotators'} & set(sys.modules)))"
     )
@@ -165,11 +162,11 @@ def test_a_hit_loads_nothing(folder):
 
 
 def test_a_grown_corpus(folder, caplog):
-    folder.collect(numbered(500))
+    folder.write(numbered(500))
     folder.parse()
     folder.asked()
     caplog.set_level("INFO")
-    folder.collect(numbered(520))
+    folder.write(numbered(520))
     output = folder.parse()
     check([output], numbered(520))
     assert folder.asked() == sorted(map(" ".join, sentences(numbered(520)[500:])))
@@ -180,21 +177,21 @@ def test_a_grown_corpus(folder, caplog):
 
 @pytest.mark.parametrize("order", [list(range(7)), [5, 1, 6, 0, 3, 2, 4]])
 def test_jobs_share_the_work(folder, order):
-    folder.collect(numbered(700))
+    folder.write(numbered(700))
     outputs = {job: folder.parse(job=job, jobs=7, cache="jobs") for job in order}
     check([outputs[job] for job in sorted(outputs)], numbered(700))
     assert len(folder.asked()) == 700
 
 
 def test_cores_do_not_show(folder):
-    folder.collect(numbered(900))
+    folder.write(numbered(900))
     one = folder.parse(cores=1, cache="one").read_bytes()
     assert folder.parse(cores=2, cache="two").read_bytes() == one
     assert folder.asked() == sorted([" ".join(tokens) for tokens in sentences(numbered(900))] * 2)
 
 
 def test_an_annotator_of_another_kind(folder):
-    folder.collect(numbered(3))
+    folder.write(numbered(3))
     with pytest.raises(
         MismatchError, match=r"parse_sentences needs another kind of annotator .expected constituency, fou"
     ):
@@ -202,7 +199,7 @@ def test_an_annotator_of_another_kind(folder):
     tag_sentences(
         settings=AnnotateSentences(job=0, jobs=1),
         cores=1,
-        sentences=folder.path / "sentences",
+        tokens=folder.path / "tokens",
         annotator=folder.card(kind="chunks"),
         annotations=folder.path / "tags",
         cache=folder.path / "cache",
@@ -211,7 +208,7 @@ def test_an_annotator_of_another_kind(folder):
 
 
 def test_annotations_that_get_lost_meanwhile(folder, monkeypatch):
-    folder.collect(numbered(30))
+    folder.write(numbered(30))
     monkeypatch.setattr(AnnotationStore, "add", lambda store, keys, annotations: None)
     with pytest.raises(DamagedFileError, match=r"the store lost annotations while the stage ran .* Next: run again"):
         folder.parse()
@@ -219,7 +216,7 @@ def test_annotations_that_get_lost_meanwhile(folder, monkeypatch):
 
 
 def test_a_killed_job_keeps_its_finished_blocks(folder):
-    folder.collect(numbered(800))
+    folder.write(numbered(800))
     folder.card()
     code = (
         "import sys, time\nfrom pathlib import Path\n"

@@ -12,7 +12,7 @@ import pytest
 import tiny
 
 from phrasemt.artefacts.card import Card
-from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.errors import DamagedFileError
 
 
 @pytest.fixture
@@ -110,19 +110,3 @@ def test_an_altered_card_is_noticed(tmp_path: Path, models: dict[str, Path], old
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(DamagedFileError, match=f"(?s){message}"):
         Card.read(path)
-
-
-@pytest.mark.parametrize(
-    ("kind", "roles", "message"),
-    [
-        ("constituency", ["constituency"], r"role vectors: .* \(expected one file, found none\)"),
-        ("constituency", ["vectors", "tagger"], r"role constituency: .* \(expected one file, found none\)"),
-        ("chunks", ["chunker", "vectors", "tagger"], r"role tagger: .* chunks \(expected no file, found .*tagger.pt\)"),
-    ],
-)
-def test_files_that_make_no_annotator(
-    tmp_path: Path, models: dict[str, Path], kind: str, roles: list[str], message: str
-) -> None:
-    with pytest.raises(DataError, match=message):
-        describe(tmp_path / "card.json", models, *roles, kind=kind)
-    assert not (tmp_path / "card.json").exists()

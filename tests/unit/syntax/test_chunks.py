@@ -21,7 +21,7 @@ from phrasemt.stages.syntax import ExtractChunks
 from phrasemt.symbols import CHUNK_LABELS as LABELS
 from phrasemt.syntax import chunks
 from phrasemt.syntax.annotations import Annotation, write_annotations
-from phrasemt.syntax.chunks import align_tags, extract_chunks, starts_and_labels
+from phrasemt.syntax.chunks import extract_chunks, starts_and_labels
 from phrasemt.syntax.conll import TAGS
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 
@@ -153,27 +153,6 @@ def test_columns_say_what_the_tags_say(tags, lengths):
     assert again == expected
 
 
-@pytest.mark.parametrize(
-    ("gold", "tags", "tokens", "expected"),
-    [
-        ("I do n't", "B-NP B-VP I-VP", "I don 't", "B-NP B-VP I-VP"),
-        ("ca n't stop", "B-VP I-VP I-VP", "can't stop", "B-VP I-VP"),
-        ("U.S. firms", "B-NP I-NP", "U . S . firms", "B-NP I-NP I-NP I-NP I-NP"),
-        ("( see )", "O B-VP O", "(see )", "O O"),
-        ("e.g. cows", "O B-NP", "e . g . cows", "O O O O B-NP"),
-        ("a b c", "B-NP B-NP B-NP", "ab c", "B-NP B-NP"),
-        ("ab", "B-NP", "a b", "B-NP I-NP"),
-        ("a “ b", "B-NP O B-NP", 'a " b', "B-NP O B-NP"),
-        ("a b", "B-NP I-NP", "a c d", None),
-        ("a b c d", "O O O O", "e f g d", None),
-        ("", "", "", ""),
-    ],
-)
-def test_alignment(gold, tags, tokens, expected):
-    found = align_tags(gold.split(), tags.split(), tokens.split())
-    assert found == (None if expected is None else expected.split())
-
-
 def test_the_demo_corpus_comes_out_as_it_went_in(split, monkeypatch):
     """Through Moses, in several chunks of work and with rows dropped, on one core and on two."""
     monkeypatch.setattr(chunks, "_LINES_PER_BATCH", 16)
@@ -194,6 +173,6 @@ def test_gold_of_another_sentence(split):
     with pytest.raises(DataError) as caught:
         split.extract(["x", "x y z"], "gold", gold=gold, rows=[2, 4])
     assert str(caught.value).startswith(
-        f"{split.folder / 'gold'}, sentence 5: the gold chunks belong to another sentence "
+        f"{split.folder / 'gold'}, sentence 5: the gold chunks have other tokens than the sentence "
         "(expected 'x y z', found 'y z')"
     )
