@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -121,8 +121,7 @@ def _resampled(key: str) -> ResampledRuns:
     return resample(of_runs, **_DRAWS)
 
 
-# Up to so many words of the source; the last group of Multi30k has 102 of 1,000 sentences.
-LENGTHS = {"multi30k-systems": (9, 12, 16), "multi30k-phrases": (9, 12, 16)}
+LENGTHS = (9, 12, 16)  # up to so many words of the source; the last group of Multi30k has 102 of 1,000 sentences
 
 
 @functools.cache
@@ -137,7 +136,7 @@ def by_length(system: str, other: str = "", metric: str = "bleu_tok") -> GainByL
         metric=metric,
         test=PairedTest(samples=1000, seed=12345, repeated=repeated),
     )
-    return gains.of(baseline, system, groups=groups_up_to(LENGTHS[study]), joint=[(13, None)])
+    return gains.of(baseline, system, groups=groups_up_to(LENGTHS), joint=[(13, None)])
 
 
 def name(key: str) -> str:
@@ -295,26 +294,3 @@ def _hours(study: str) -> list[tuple[float, int]]:
     of = load_study(FOLDER.parents[1] / "studies" / f"{study}.yaml")
     prices = Prices(of, rate_of("a100"))
     return [(prices.hours_of_training(system), len(of.seeds_of(system))) for system in of.models]
-
-
-VALUES: dict[str, Callable[..., str]] = {
-    one.__name__: one
-    for one in (
-        boundaries,
-        corrected,
-        deviation,
-        dev,
-        gain,
-        gpu_hours,
-        interval,
-        longest,
-        p,
-        perplexity,
-        power,
-        right,
-        score,
-        to_transformer,
-        unmarked_gain,
-        would_show,
-    )
-}

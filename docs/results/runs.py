@@ -30,6 +30,7 @@ from phrasemt.workflow.paths import RESULTS
 
 FOLDER = Path(__file__).parent
 Content = Mapping[str, Any]
+_OF_RECORD = ("parameters", "idle_parameters", "precision", "updates", "model")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +64,7 @@ class TestSet:
             sentences=len(self.translations),
             references=dict(self.references),
             metrics=metrics,
-            statistics={
-                name: [list(row) for row in zip(*columns, strict=True)] for name, columns in self.statistics.items()
-            },
+            statistics=_transposed(self.statistics),
         )
 
 
@@ -86,6 +85,10 @@ class Run:
     average: Content = field(default_factory=dict)
     weights: Content = field(default_factory=dict)
     test_sets: Mapping[str, TestSet] = field(default_factory=dict)
+
+
+def _transposed(tables: Mapping[str, list[list[float]]]) -> dict[str, list[list[float]]]:
+    return {name: [list(row) for row in zip(*table, strict=True)] for name, table in tables.items()}
 
 
 def read_runs(study: str) -> list[Run]:
@@ -138,11 +141,7 @@ def of_training(record: dict[str, Any]) -> dict[str, Any]:
     evaluations = [one | one.pop("measurements", {}) for one in record.pop("evaluations", [])]
     names = dict.fromkeys(name for evaluation in evaluations for name in evaluation)
     return {
-        "record": {
-            name: record[name]
-            for name in ("parameters", "idle_parameters", "precision", "updates", "model")
-            if name in record
-        },
+        "record": {name: record[name] for name in _OF_RECORD if name in record},
         "evaluations": {name: [evaluation.get(name) for evaluation in evaluations] for name in names},
     }
 
@@ -175,9 +174,7 @@ def of_scores(scores: dict[str, Any]) -> dict[str, Any]:
     return {
         "references": scores["references"],
         "signatures": {name: metric["signature"] for name, metric in scores["metrics"].items()},
-        "statistics": {
-            name: [list(column) for column in zip(*rows, strict=True)] for name, rows in scores["statistics"].items()
-        },
+        "statistics": _transposed(scores["statistics"]),
     }
 
 

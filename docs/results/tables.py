@@ -16,9 +16,9 @@ import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import run_values
 from run_values import (
     STUDIES,
-    VALUES,
     by_length,
     by_seed,
     comparison,
@@ -37,7 +37,7 @@ from run_values import (
     scores_of,
     to_transformer,
 )
-from runs import FOLDER
+from runs import FOLDER, Run
 
 from phrasemt.printed.results import Figure, baseline_place, row_at
 from phrasemt.report.figures import Series, draw_categories, svg_file
@@ -106,9 +106,7 @@ def of_differences(pairs: Iterable[tuple[str, str]]) -> Table:
     """Differences of systems to others: (system, other)."""
     table = [["system", "to", "Δ BLEU tok, 95 % interval, p", _POWER, "Δ chrF2, p", "Δ TER, p"]]
     for system, other in pairs:
-        bleu = (
-            f"{gain(system, 'bleu_tok', other)}, {interval(system, 'bleu_tok', other)}, {p(system, 'bleu_tok', other)}"
-        )
+        bleu = ", ".join(value(system, "bleu_tok", other) for value in (gain, interval, p))
         more = (f"{gain(system, metric, other)}, {p(system, metric, other)}" for metric in ("chrf2", "ter"))
         table.append([name(system), name(other), bleu, power(system, "bleu_tok", other), *more])
     return table
@@ -132,17 +130,18 @@ def of_lengths(pairs: Iterable[tuple[str, str]]) -> Table:
     return table
 
 
+def of_runs(headings: Sequence[str], keys: Iterable[str], cells: Callable[[Run], list[str]]) -> Table:
+    """A row for each run, with its seed. headings: of the names and of the cells."""
+    rows = [[name(key) if run is runs(key)[0] else "", str(run.seed), *cells(run)] for key in keys for run in runs(key)]
+    return [[headings[0], "seed", *headings[1:]], *rows]
+
+
 def of_evaluations(keys: Iterable[str], updates: Iterable[int], measured: str = "dev BLEU, dev perplexity") -> Table:
     """Evaluations on dev, a row for each run."""
-    rows = [(key, run) for key in keys for run in runs(key)]
-    seeds = len({run.seed for _, run in rows}) > 1
-    table = [[f"{measured} after", *["seed"] * seeds, *(f"{update:,}" for update in updates)]]
-    for key, run in rows:
-        first = run is runs(key)[0]
-        table.append(
-            [name(key) if first else "", *[str(run.seed)] * seeds, *(dev_at([run], update) for update in updates)]
-        )
-    return table
+    headings = [f"{measured} after", *(f"{update:,}" for update in updates)]
+    table = of_runs(headings, keys, lambda run: [dev_at([run], update) for update in updates])
+    has_seeds = len({row[1] for row in table[1:]}) > 1
+    return table if has_seeds else [[row[0], *row[2:]] for row in table]
 
 
 # Columns of evaluations with the dev perplexity when the results of some attentions are replaced by their means.
@@ -156,26 +155,22 @@ _WITHOUT = {
 
 def of_ablations(keys: Iterable[str]) -> Table:
     """How much a trained system needs its phrases, and the state of its networks; a row for each run, at the end."""
-    table = [["", "seed", "dev perplexity", *_WITHOUT, "saturated units, at most", "signal / constant"]]
-    for key in keys:
-        for run in runs(key):
-            last = {column: values[-1] for column, values in run.evaluations.items()}
-            whole = last["dev_perplexity"]
-            without = [_change(last[column], whole) if column in last else "" for column in _WITHOUT.values()]
-            saturated = max(value for column, value in last.items() if column.endswith("_saturated"))
-            signals = [column for column in last if column.endswith("_signal")]
-            ratios = [last[column] / last[column.replace("_signal", "_constant")] for column in signals]
-            states = [f"{100 * saturated:.1f} %", f"{min(ratios):.1f} to {max(ratios):.1f}"]
-            table.append([name(key) if run is runs(key)[0] else "", str(run.seed), f"{whole:.2f}", *without, *states])
-    return table
+
+    def cells(run: Run) -> list[str]:
+        last = {column: values[-1] for column, values in run.evaluations.items()}
+        whole = last["dev_perplexity"]
+        without = [_change(last[column], whole) if column in last else "" for column in _WITHOUT.values()]
+        saturated = max(value for column, value in last.items() if column.endswith("_saturated"))
+        signals = [column for column in last if column.endswith("_signal")]
+        ratios = [last[column] / last[column.replace("_signal", "_constant")] for column in signals]
+        return [f"{whole:.2f}", *without, f"{100 * saturated:.1f} %", f"{min(ratios):.1f} to {max(ratios):.1f}"]
+
+    return of_runs(["", "dev perplexity", *_WITHOUT, "saturated units, at most", "signal / constant"], keys, cells)
 
 
 def _change(value: float, whole: float) -> str:
-    return (
-        f"{value:.2f} ({100 * (value / whole - 1):+.1f} %)"
-        if value < 2 * whole
-        else f"{value:.2f} ({value / whole:.1f} times)"
-    )
+    change = f"{100 * (value / whole - 1):+.1f} %" if value < 2 * whole else f"{value / whole:.1f} times"
+    return f"{value:.2f} ({change})"
 
 
 def of_measurement(keys: Iterable[str], updates: Iterable[int], heading: str, column: str) -> Table:
@@ -191,27 +186,20 @@ def of_measurement(keys: Iterable[str], updates: Iterable[int], heading: str, co
 def of_ngram_attention(keys: Iterable[str]) -> Table:
     """The share of attention that goes to n-grams of two or more tokens, on dev, at the end."""
     kinds = {"encoder": "enc_self", "self-attention of the decoder": "dec_self", "attention to the source": "cross"}
-    table = [["% of the attention to n-grams of two or more tokens", "seed", *kinds]]
-    for key in keys:
-        for run in runs(key):
-            shares = [run.evaluations[f"dev_phrase_mass_{kind}"][-1] for kind in kinds.values()]
-            table.append(
-                [name(key) if run is runs(key)[0] else "", str(run.seed), *(f"{100 * share:.0f}" for share in shares)]
-            )
-    return table
+    columns = [f"dev_phrase_mass_{kind}" for kind in kinds.values()]
+    headings = ["% of the attention to n-grams of two or more tokens", *kinds]
+    return of_runs(headings, keys, lambda run: [f"{100 * run.evaluations[column][-1]:.0f}" for column in columns])
 
 
 def of_chunks(keys: Iterable[str]) -> Table:
     """How often decoders decide about chunks as the reference, given its words."""
-    table = [
-        ["% right, given the words", "boundaries", "always a boundary", "labels", "always the most frequent label"]
-    ]
+    headings = ["boundaries", "always a boundary", "labels", "always the most frequent label"]
+    table = [["% right, given the words", *headings]]
     for key in keys:
         (part,) = parts(key)
         sides = part.chunks, part.chunks["majority"]
-        table.append(
-            [name(key), *(f"{100 * side[what]:.1f}" for what in ("boundary_acc", "label_acc") for side in sides)]
-        )
+        shares = [side[what] for what in ("boundary_acc", "label_acc") for side in sides]
+        table.append([name(key), *(f"{100 * share:.1f}" for share in shares)])
     return table
 
 
@@ -236,14 +224,10 @@ _MULTI30K = [
     *_XU,
     *keys_of("multi30k-systems", "network printed pr-drawn-w3 wide wide-used ngrams ngrams-3 relative"),
 ]
-_LENGTHS = [
-    *(
-        (system, "multi30k-systems/base")
-        for system in keys_of("multi30k-systems", "pr network max parse wide ngrams ngrams-3 relative")
-    ),
-    *((system, "multi30k-systems/base") for system in keys_of("multi30k-phrases", "random right shuffled")),
-    ("multi30k-systems/pr", "multi30k-systems/network"),
-]
+_BY_LENGTH = keys_of("multi30k-systems", "pr network max parse wide ngrams ngrams-3 relative")
+_BY_LENGTH += keys_of("multi30k-phrases", "random right shuffled")
+_LENGTHS = [(system, "multi30k-systems/base") for system in _BY_LENGTH]
+_LENGTHS.append(("multi30k-systems/pr", "multi30k-systems/network"))
 _UPDATES = (900, 1200, 1500, 2100, 2700, 3300, 3900, 4500, 5100, 5400)
 
 
@@ -406,8 +390,12 @@ def names() -> list[str]:
 
 def _markdown(name: str) -> str:
     if name in _templates():
-        return re.sub(r"\{(\w+) ([^}]*)\}", lambda found: VALUES[found[1]](*found[2].split()), _templates()[name])
+        return re.sub(r"\{(\w+) ([^}]*)\}", _value, _templates()[name])
     return in_markdown(TABLES[name]())
+
+
+def _value(found: re.Match[str]) -> str:
+    return str(getattr(run_values, found[1])(*found[2].split()))
 
 
 def in_markdown(table: Table) -> str:

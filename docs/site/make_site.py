@@ -27,8 +27,8 @@ _FENCE = re.compile(r"^(```.*?^```$)", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r"(?<![\[`])`((?:[\w-]+/)*[\w-]+\.md)`(?!\])")
 
 
-def _originals() -> Iterator[Path]:
-    for pattern in (*_DOCUMENTS, *_PICTURES):
+def _originals(*patterns: str) -> Iterator[Path]:
+    for pattern in patterns:
         for path in sorted(REPOSITORY.glob(pattern)):
             if path != REPOSITORY / _TEMPLATES:
                 yield path.relative_to(REPOSITORY)
@@ -51,17 +51,14 @@ def write_pages() -> None:
     """Write the pages that Zensical reads."""
     shutil.rmtree(PAGES, ignore_errors=True)
     written = {f"docs/reference/{name}.md": "\n".join(make()) + "\n" for name, make in reference.PAGES.items()}
-    texts = written | {
-        path.as_posix(): (REPOSITORY / path).read_text() for path in _originals() if path.suffix == ".md"
-    }
-    for name, text in texts.items():
+    texts = written | {path.as_posix(): (REPOSITORY / path).read_text() for path in _originals(*_DOCUMENTS)}
+    for name in [*texts, *map(str, _originals(*_PICTURES))]:
         page = PAGES / name
         page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text(linked(text, Path(name), set(texts)))
-    for path in _originals():
-        if path.suffix != ".md":
-            (PAGES / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(REPOSITORY / path, PAGES / path)
+        if name in texts:
+            page.write_text(linked(texts[name], Path(name), set(texts)))
+        else:
+            shutil.copyfile(REPOSITORY / name, page)
     shutil.copyfile(Path(__file__).with_name("site.css"), PAGES / "site.css")
 
 

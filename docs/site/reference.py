@@ -49,8 +49,7 @@ there is one. `docs/reruns.md` says what a change runs again."""
         yield f"\n## {name}\n"
         yield _cell(section.get("description", "").split("\n\n")[0])
         yield "\n" + (", ".join(f"`{place}`" for place in places) or "The top level of the file") + ".\n"
-        yield "| key | type | default | allowed | meaning |"
-        yield "|---|---|---|---|---|"
+        yield "| key | type | default | allowed | meaning |\n|---|---|---|---|---|"
         for key, value in section["properties"].items():
             default = "" if key in section.get("required", ()) else "its defaults"
             if default and "default" in value:
@@ -139,10 +138,10 @@ def stages() -> Iterator[str]:
 
 Written from the functions of the stages and the classes of `phrasemt/artefacts/`. Paths of outputs are
 below `results/<study>/<dataset>.<source>-<target>/`, unless they begin with `resources/` or `results/`. A star marks a
-list of files, which may be empty. `UserFile` is a file of yours in place of the other kind."""
-    yield ""
-    yield "| stage | what it does | reads | writes |"
-    yield "|---|---|---|---|"
+list of files, which may be empty. `UserFile` is a file of yours in place of the other kind.
+
+| stage | what it does | reads | writes |
+|---|---|---|---|"""
     for name, stage in STAGES.items():
         outputs = "<br>".join(dict.fromkeys(f"`{_place(file)}`" for file in stage.stage_files("output")))
         yield f"| `{name}` | {_cell(_described(stage))} | {_inputs(stage)} | {outputs} |"
@@ -154,8 +153,8 @@ def claims() -> Iterator[str]:
 
 What the papers say in sentences, in our words, with hedge, place, and what would be evidence for it. With a study,
 `phrasemt papers --claims --format markdown --study STUDY` adds what it measured: chance, the smallest difference that
-would show, our figure and its direction."""
-    yield ""
+would show, our figure and its direction.
+"""
     rows = [row[:5] for row in ledger(list(load_papers().values()), [])]
     yield from markdown_rows([[text.replace("<", "&lt;") for text in row] for row in rows], right=())
 

@@ -261,16 +261,6 @@ def test_words(language: str, line: str, words: int) -> None:
     assert WrittenLanguage(language).words(line) == words
 
 
-@pytest.mark.parametrize("filters", [None, CleaningFilters()])
-def test_line_ends_inside_lines(
-    tmp_path: Path, filters: CleaningFilters | None, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO", logger="phrasemt")
-    pairs = [("\ufeffone\u2028two\r", "eins\x0czwei\r"), ("three\x85  four\r", "drei vier"), ("five", "fünf")]
-    cleaned = run(tmp_path, pairs, filters=filters)
-    assert cleaned.pairs == [("one two", "eins zwei"), ("three four", "drei vier"), ("five", "fünf")]
-
-
 def test_every_script_of_an_unlisted_language_is_kept_with_a_line_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -9,18 +9,16 @@ import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
 
 import pytest
 from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
+from stage_settings import extracting
 
 from phrasemt.corpus.extract import extract_text, sgm_segments
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines
 from phrasemt.registry import corpora as registry
 from phrasemt.registry.corpora import Corpus
-from phrasemt.stages.corpus import ExtractText
-from phrasemt.study.schema import Study
 
 LINES = [f"Zeile {number}: ü\u2028 \x0c\x85 – 三" for number in range(3000)]  # nothing here but "\n" ends a line
 TEXT = "".join(f"{line}\n" for line in LINES).encode()
@@ -46,11 +44,6 @@ def as_tar(folder: Path, members: dict[str, bytes], *, suffix: str = "tgz") -> P
 Extract = Callable[..., list[str]]
 
 
-def extracted(corpus: str, part: str, language: str) -> ExtractText:
-    """The settings for a side of a part, which depend on no study."""
-    return ExtractText.from_study(cast(Study, None), {"corpus": corpus, "part": part, "language": language})
-
-
 @pytest.fixture
 def extract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Extract:
     """Extracts a file as a registry entry describes it and returns the lines."""
@@ -61,8 +54,7 @@ def extract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Extract:
         entry = {"id": "tiny", "description": "d", "terms": "t", "citation": "c", "files": [file]}
         corpus = Corpus.model_validate({**entry, "parts": {"all": {"lines": lines, "sides": sides}}})
         monkeypatch.setattr(registry, "load_registry", lambda: {"tiny": corpus})
-        settings = extracted("tiny", "all", "de")
-        extract_text(settings=settings, cores=1, files=[path], text=tmp_path / "text")
+        extract_text(settings=extracting("tiny", "all", "de"), cores=1, files=[path], text=tmp_path / "text")
         return list(read_lines(tmp_path / "text"))
 
     return run

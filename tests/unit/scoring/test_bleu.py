@@ -373,25 +373,14 @@ def test_refuses_tokenised_text_for_the_detokenised_column(tmp_path: Path, lines
         score(tmp_path, **sides)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"seed": None}, "seed: Input should be a valid integer"),
-        ({"format": 2}, "a file of another format (expected format 3, found 2)"),
-        ({"sentences": 4}, "statistics.bleu_tok is not a table of 4 rows of 10 numbers"),
-        ({"extra": 1}, "extra: Extra inputs are not permitted"),
-    ],
-)
-def test_damaged_score_files_are_refused(tmp_path: Path, change: dict[str, object], message: str) -> None:
+def test_statistics_of_another_number_of_sentences_are_refused(tmp_path: Path) -> None:
     score(tmp_path)
     path = tmp_path / "scores.json"
     content = json.loads(path.read_text())
-    (content["test_sets"]["test"] if "sentences" in change else content).update(change)
+    content["test_sets"]["test"]["sentences"] = 4
     path.write_text(json.dumps(content))
-    with pytest.raises(DamagedFileError) as error:
+    with pytest.raises(DamagedFileError, match=r"statistics.bleu_tok is not a table of 4 rows of 10 numbers"):
         SystemScores.read(path)
-    assert message in str(error.value)
-    assert str(error.value).startswith(f"{path}: ")
 
 
 @pytest.mark.parametrize(

@@ -61,18 +61,6 @@ def test_ends(length, ends):
     assert ngram_ends(length, PhraseSegmentation()).tolist() == ends
 
 
-def test_ends_cover_every_sentence_with_phrases_of_the_right_size():
-    settings = PhraseSegmentation()
-    for length in range(1, 200):
-        ends = ngram_ends(length, settings).tolist()
-        sizes = [end - start for start, end in zip([0, *ends[:-1]], ends, strict=True)]
-        size = phrase_tokens(length, settings)
-        assert sum(sizes) == length
-        assert all(s == size for s in sizes[:-1])
-        assert 1 <= sizes[-1] <= size
-        assert length > 48 or len(sizes) <= 6
-
-
 def test_random_trees_cut_everywhere_alike():
     """Of four words the first cut is after 1, 2 or 3 of them, and then three words have two trees."""
     numbers = random.Random(5)

@@ -74,6 +74,8 @@ def test_what_was_added_is_found(added, cleaned, tmp_path_factory):
         add(store, numbered(*numbers))
     if cleaned:
         store.clean()
+        assert len(files(store)) == len({path.parent for path in files(store)})
+        assert store.clean() == Cleaning()
     everything = numbered(*range(60))
     assert found(store, everything) == numbered(*set().union(*added) - {60})
     assert found(AnnotationStore(store.folder.parents[1], CARD), everything) == found(store, everything)
@@ -218,31 +220,16 @@ def test_files_in_the_wrong_place_are_set_aside(tmp_path):
     assert len(store.blobs.damaged) == len(other.blobs.damaged) == 1
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"format": 1, "annotator": {"finger', json.dumps({"format": 1, "annotator": OTHER}),
-             json.dumps({"format": 2, "annotator": CARD}), "\xff"],
-)  # fmt: skip
+@pytest.mark.parametrize("text", ["", "{}", json.dumps({"format": 1, "annotator": OTHER})])
 def test_a_damaged_card_is_named(tmp_path, text):
     store = AnnotationStore(tmp_path, CARD)
     add(store, numbered(1))
-    (store.folder / "card.json").write_text(text, encoding="latin-1")
+    (store.folder / "card.json").write_text(text)
     for opened in (lambda: AnnotationStore(tmp_path, CARD), lambda: AnnotationStore.all(tmp_path)):
         with pytest.raises(DamagedFileError, match=r"card.json: .* not readable .* Next: delete the file"):
             opened()
     (store.folder / "card.json").unlink()
     assert found(AnnotationStore(tmp_path, CARD), numbered(1)) == numbered(1)
-
-
-def test_clean_merges_the_files_of_a_bucket(tmp_path):
-    store = AnnotationStore(tmp_path, CARD)
-    for number in range(50):
-        add(store, numbered(number, number + 1))
-    before = store.contents()
-    assert store.clean().blobs > 0
-    after = store.contents()
-    assert after.files == len({path.parent for path in files(store)})
-    assert (after.sentences, after.failures) == (before.sentences, before.failures) == (51, 5)
-    assert store.clean() == Cleaning()
 
 
 def test_a_look_up_reads_one_file_at_a_time(tmp_path, monkeypatch):

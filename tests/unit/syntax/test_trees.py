@@ -59,27 +59,7 @@ def test_deep_trees():
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "0",
-        "(S",
-        "(S)",
-        "( 0)",
-        "(S (A 0)",
-        "(S (A 0)))",
-        "(A 0) (B 1)",
-        "(S (A 1))",
-        "(S (A 0) (B 0))",
-        "(S (A 0)  (B 1))",
-        "(S (A dog))",
-        "(S 0 (A 1))",
-        "(S(A 0))",
-        "(S (A 0) )",
-        "(S (A\n0))",
-        ")",
-        "(S (A 0)) ",
-    ],
+    "text", ["", "(S (A 0)", "(S (A 0)))", "(A 0) (B 1)", "(S (A 1))", "(S (A dog))", "(S 0 (A 1))", "(S(A 0))", "(S)"]
 )
 def test_malformed_text(text):
     with pytest.raises(DamagedFileError) as caught:
@@ -178,10 +158,8 @@ def test_like_stanzas_reader(tmp_path_factory, nodes, brackets):
         ("( ( (NP (NN a))) (NP (NN b)))\n", 1, "a bracket after the end of a tree in line 1"),
         ("( (S (ROOT (NP (NN a)))))\n", 1, "a bracket with label ROOT within a tree in line 1"),
         ("(NP (NN a b))\n", 1, "b not alone in its bracket"),
-        ("(NP the (NN a))\n", 1, "the not alone in its bracket"),
         ("(NP (NN a) dog)\n", 1, "dog not alone in its bracket"),
         ("(NP (NN a) (NN))\n", 1, "a bracket without words"),
-        ("(NP (NN a) ())\n", 1, "a bracket without words"),
         ("\n(NP (NP (-NONE- *)) (-NONE- *T*-1))\n", 2, "a tree without words"),
         ("( (-NONE- *))\n", 1, "a tree without words"),
         ("\nhello (NP (NN a))\n", 1, "hello outside of all brackets in line 2"),

@@ -169,10 +169,8 @@ def test_joining_undoes_cutting(words, files):
 @pytest.mark.parametrize(
     ("name", "text", "line", "details"),
     [
-        ("codes", "", 1, "expected '#version: 0.2', found ''"),
         ("codes", "a b\n", 1, "expected '#version: 0.2', found 'a b'"),
         ("codes", "#version: 0.2\na b\nc\n", 3, "expected two subwords, found 'c'"),
-        ("codes", "#version: 0.2\na b \n", 2, "expected two subwords, found 'a b '"),
         ("codes", "#version: 0.2\na \n", 2, "expected two subwords, found 'a '"),
         *(
             ("counts", f"x 5\n{line}\n", 2, f"expected a subword and its count, found {line!r}")

@@ -27,8 +27,6 @@ from phrasemt.syntax.stanza import training
 from phrasemt.syntax.stanza.annotators import ParserAnnotator, load_annotator
 from phrasemt.syntax.trees import parse_tree, words
 
-MODEL = b"a small model" * 50_000
-
 
 @contextlib.contextmanager
 def served(
@@ -57,16 +55,6 @@ def served(
         yield
         running.shutdown()
         thread.join()
-
-
-@pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder that is served, with one file."""
-    path = "constituency/small.pt"
-    files = [{"name": "known.pt", "path": path, "md5": hashlib.md5(MODEL).hexdigest()}]
-    package = {"constituency": "known.pt", "vectors": "known.pt"}
-    with served(tmp_path / "served", monkeypatch, models={path: MODEL}, files=files, package=package):
-        yield tmp_path / "served"
 
 
 def fetch(path: Path, name: str) -> bytes:
@@ -132,6 +120,9 @@ def test_a_parser_with_character_models_from_its_download_to_a_tree(
         for role, name in files_of_package("en", "small").items():
             fetched[role] = tmp_path / name
             assert fetch(tmp_path / name, name) == models[f"{role}/small.pt"]
+        next((tmp_path / "served").rglob("tagger/small.pt")).write_bytes(b"another model")
+        with pytest.raises(DownloadError, match=r"wrong checksum \(expected md5.*in PHRASEMT_STANZA_URL, or"):
+            fetch(tmp_path / "other.pt", "tagger.pt")
     card = tiny.describe(tmp_path / "card.json", "constituency", fetched, "published")
     (annotation,) = load_annotator(card).annotate([["The", "dog", "."]])
     assert words(parse_tree(annotation.text or "")) == ["0", "1", "2"]
@@ -139,23 +130,6 @@ def test_a_parser_with_character_models_from_its_download_to_a_tree(
     tiny.describe(card, "constituency", fetched, "published")
     with pytest.raises(DataError, match=r"Stanza cannot use the model files .*size mismatch"):
         load_annotator(card)
-
-
-def test_another_file_is_refused(server: Path, tmp_path: Path) -> None:
-    next(server.rglob("small.pt")).write_bytes(MODEL[:-1])
-    with pytest.raises(DownloadError) as raised:
-        fetch(tmp_path / "model.pt", "known.pt")
-    message = str(raised.value)
-    assert "the file has the wrong checksum (expected md5" in message
-    assert message.endswith(
-        "name a mirror with the same layout in PHRASEMT_STANZA_URL, or give the files of a parser in the study (files)"
-    )
-    assert not (tmp_path / "model.pt").exists()
-
-
-def test_a_file_that_is_not_listed(server: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"unknown model file \(expected one of known.pt, found 'other.pt'"):
-        fetch(tmp_path / "model.pt", "other.pt")
 
 
 def test_packages_have_all_files_of_their_roles() -> None:
@@ -171,6 +145,8 @@ def test_unknown_packages_and_languages() -> None:
         files_of_package("en", "ptb3")
     with pytest.raises(DataError, match=r"parsers: unknown language \(expected one of en, de, zh, found 'fr'\)"):
         files_of_package("fr", "wsj")
+    with pytest.raises(DataError, match=r"unknown model file .* found 'other.pt'"):
+        published_file("en", "other.pt")
 
 
 def test_the_workflow_can_ask_without_importing_anything_heavy() -> None:
