@@ -32,7 +32,8 @@ log = logging.getLogger("phrasemt.scale")
 
 Values = dict[str, Any]
 
-_WIDTHS = ("width", "ffn_width", "embedding", "hidden", "attention_width", "chunk_hidden", "chunk_embedding")
+_WIDTHS = ("width", "ffn_width", "embedding", "hidden", "attention_width", "readout_width")
+_WIDTHS += ("chunk_hidden", "chunk_embedding")
 _DEPTHS = ("encoder_layers", "decoder_layers", "layers")
 _MULTIPLE = 8  # widths stay multiples of it, so that heads and pairs divide them
 

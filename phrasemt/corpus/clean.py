@@ -310,7 +310,7 @@ class _Judge:
             return "too_long", str(longest)
         if longest > limits.max_ratio * shortest:
             return "ratio", f"{longest / shortest:.2f}"
-        if len(sides) == 2 and comparable(source) == comparable(target):
+        if limits.drop_identical and len(sides) == 2 and comparable(source) == comparable(target):
             return "identical", "source = target"
         for side, language, line in (("source", self.source, source), ("target", self.target, target)):
             if (share := language.script_share(line)) < limits.min_letters:

@@ -230,9 +230,9 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
         return replace(state, s_XH=steps.word_second(steps.word_second.project(x_XI), u_XH))  # Eqs. (6-7)
 
     def apply_readout(self, e_XE: Tensor, state: DecoderState) -> Tensor:
-        """The readout [..., E], from which a word is predicted."""
-        read_XE: Tensor = self.readout(state.s_XH, e_XE, state.c_XC if self.words_read_context else state.p_XP)
-        return read_XE
+        """The readout [..., R], from which a word is predicted."""
+        read_XR: Tensor = self.readout(state.s_XH, e_XE, state.c_XC if self.words_read_context else state.p_XP)
+        return read_XR
 
     def unroll(self, memory: AttentionMemory, target: Target) -> Unrolled:
         """Compute the states at all positions under teacher forcing.
@@ -266,7 +266,7 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
         return Unrolled(e_BTE=e_BTE, u_BTH=u_BTH, starts_BT=starts_BT, states=DecoderState.stack(states))
 
     def decode(self, memory: AttentionMemory, target: Target) -> Tensor:
-        """Teacher forcing: the readout [B, T, E], from each position of which one word is predicted.
+        """Teacher forcing: the readout [B, T, R], from each position of which one word is predicted.
 
         Chunks begin where the target's chunks begin, or where the model decides, for a target without chunks.
         """
@@ -291,8 +291,8 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
         assert chunks is not None
         assert chunks.begins_M is not None
         unrolled = self.unroll(self.encode(batch.source), target)
-        read_BTE = self.apply_readout(unrolled.e_BTE, unrolled.states)
-        words = self.words.loss(read_BTE, target, label_smoothing=label_smoothing)
+        read_BTR = self.apply_readout(unrolled.e_BTE, unrolled.states)
+        words = self.words.loss(read_BTR, target, label_smoothing=label_smoothing)
         starts_N = chunks.starts_BT.flatten().index_select(0, target.real_N)
         labels_M = chunks.labels_BT.flatten().index_select(0, chunks.begins_M)
         boundary_log_probs_N2 = self.boundary_log_probs(unrolled, target.real_N)

@@ -7,7 +7,7 @@ Zhou, Tu, Huang, Liu, Li, Chen (2017): Chunk-Based Bi-Scale Decoder for Neural M
 Notation
     paper         here                 shape
     n             H                    1000, width of each state; the encoder's two directions make C = 2H
-    m             E                    620, width of embeddings and readout
+    m             E                    620, width of embeddings; of the readout, too
     h_j           states_BSC           [B sentences, S source positions, C]
     e_i           e_BTE                [B, T target positions, E], in a search [B, K hypotheses, E]
     u_i           u_BH                 [B, H], the state between the two cells
@@ -28,7 +28,7 @@ Deviations and choices (docs/decisions.md, C13, C17)
     e_0 = 0         a zero vector in place of an embedding of <s>
     s_0             from the mean of all h_j; Bahdanau et al. take the backward state of the first word
     attention_width 2H (tutorial); Bahdanau et al. have H
-    readout         tanh (tutorial); Bahdanau et al. have maxout of pairs, of width 500 where ours has E
+    readout         tanh (tutorial); Bahdanau et al. have maxout of pairs, of width 500 (`readout_width`)
     decoder_layers  2: dl4mt-2. The paper says no more than "two decoder layers". Here the second layer reads the state
                     and the context of the first, and the readout reads the state of the second in place of the first
 """
@@ -104,7 +104,7 @@ class Dl4mt(TranslationModel[AttentionMemory, State]):
         return self.attention.project_memory(states_BSC, source.mask_BS)
 
     def decode(self, memory: AttentionMemory, target: Target) -> Tensor:
-        """Teacher forcing: the readout [B, T, E], from each position of which one word is predicted."""
+        """Teacher forcing: the readout [B, T, R], from each position of which one word is predicted."""
         e_BTE = self.words.embed_target(target.inputs_BT)
         first, attend, second = self.first_cell.unroll(), self.attention.unroll(memory), self.second_cell.unroll()
         s_BH = self.initial(memory.states_BSC, memory.mask_BS)
@@ -124,8 +124,8 @@ class Dl4mt(TranslationModel[AttentionMemory, State]):
                 upper_BH = step(projected_B3H, upper_BH)
                 states.append(upper_BH)
             s_BTH = torch.stack(states, dim=1)
-        read_BTE: Tensor = self.readout(s_BTH, e_BTE, c_BTC)  # Eq. (4)
-        return read_BTE
+        read_BTR: Tensor = self.readout(s_BTH, e_BTE, c_BTC)  # Eq. (4)
+        return read_BTR
 
     def attentions(self) -> list[Attention]:
         return [Attention(place="cross", layer=1, module=self.attention)]

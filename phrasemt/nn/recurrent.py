@@ -5,7 +5,7 @@ positions at once: `GruCell.project` and `AdditiveAttention.project_memory` befo
 the loop, the results of `GruCell.unroll` and `AdditiveAttention.unroll` compute one step.
 
 Letters: B sentences, K hypotheses, S source positions, T target positions, E embedding width, H state width, C = 2H,
-A width of attention, I width of an input, V vocabulary; X any number of leading axes.
+A width of attention, R width of the readout, I width of an input, V vocabulary; X any number of leading axes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RecurrentEmbedding(nn.Module):
 
 
 class RecurrentEmbeddings(OutputLayer):
-    """Embeddings of source and target, and an output layer with a table of its own.
+    """Embeddings of source and target, and an output layer with a table of its own, [V, R].
 
     The embedding of `<s>` is e_0 = 0, the decoder's first input.
     """
@@ -66,7 +66,7 @@ class RecurrentEmbeddings(OutputLayer):
         self.source_embedding = RecurrentEmbedding(settings, source_vocabulary, zero=PAD)
         self.target_embedding = RecurrentEmbedding(settings, target_vocabulary, zero=BOS)
         self.output_table_VE = recurrent_blocks(
-            target_vocabulary, settings.embedding, deviation=settings.initial_deviation
+            target_vocabulary, settings.readout_width or settings.embedding, deviation=settings.initial_deviation
         )
         self.output_bias_V = zeros(target_vocabulary)
 
@@ -102,22 +102,22 @@ class LinearSum(nn.Module):
 
 
 class Readout(LinearSum):
-    """drop(tanh(sum_i W_i x_i + b)), the input of the output layer; its width is E.
+    """drop(tanh(sum_i W_i x_i + b)), the input of the output layer; its width R is `readout_width`, or E.
 
-    With `readout: maxout` the sum has width 2E, and the maximum of each pair replaces the tanh.
+    With `readout: maxout` the sum has width 2R, and the maximum of each pair replaces the tanh.
     """
 
     def __init__(self, settings: RecurrentModel, *input_widths: int) -> None:
         self.maxout = settings.readout == "maxout"
-        rows = settings.embedding * (2 if self.maxout else 1)
+        rows = (settings.readout_width or settings.embedding) * (2 if self.maxout else 1)
         super().__init__(rows, *input_widths, deviation=settings.initial_deviation)
         self.dropout = Dropout(settings.dropout)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        sum_XR = super().forward(*inputs)
-        read_XE = torch.maximum(sum_XR[..., ::2], sum_XR[..., 1::2]) if self.maxout else torch.tanh(sum_XR)
-        dropped_XE: Tensor = self.dropout(read_XE)
-        return dropped_XE
+        sum_XO = super().forward(*inputs)
+        read_XR = torch.maximum(sum_XO[..., ::2], sum_XO[..., 1::2]) if self.maxout else torch.tanh(sum_XO)
+        dropped_XR: Tensor = self.dropout(read_XR)
+        return dropped_XR
 
 
 class GruCell(nn.Module):

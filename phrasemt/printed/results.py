@@ -112,7 +112,8 @@ class ClaimTest(Settings):
 
 
 class Claim(Settings):
-    """What a paper says in a sentence. content: in our words. hedge: how the paper qualifies it. where: in the paper.
+    """What a paper says in a sentence. content: in our words; "As reported" begins one that could not be
+    checked against the paper. hedge: how the paper qualifies it. where: in the paper.
 
     evidence: what would be evidence for it. measured: how it is measured (phrasemt/report/claims.py).
     not_measurable: why no system of a study measures it.

@@ -219,11 +219,12 @@ class TransformerModel(Layers):
 
     @property
     def own_controls(self) -> dict[str, Control]:
-        return self.as_large(self.encoder_layers + self.decoder_layers, self.added_parameters)
+        added = self.added_parameters if self.family in _NAMES else _added_by_own_family(self)
+        return self.as_large(self.encoder_layers + self.decoder_layers, added)
 
     @property
     def added_parameters(self) -> int:
-        """The parameters in use that the plain counterpart does not have. A family of your own adds its own."""
+        """The parameters in use that the plain counterpart does not have."""
         return self.parameters_of_attention(self.encoder_layers + self.decoder_layers, self.decoder_layers)
 
 
@@ -349,12 +350,13 @@ class LanguageModel(Layers):
 class RecurrentModel(Architecture):
     """Base of the recurrent families (C13)."""
 
-    embedding: Width = Field(620, description="width E of the word embeddings and of the readout")
+    embedding: Width = Field(620, description="width E of the word embeddings")
     hidden: Width = Field(1000, description="width H of a GRU state; the two directions of the encoder make 2H")
     attention_width: Width | None = Field(
         None, description="width of the hidden layer of the attention; null: 2H (dl4mt)"
     )
     readout: Literal["tanh", "maxout"] = Field("tanh", description="tanh (dl4mt) or maxout of pairs (Bahdanau et al.)")
+    readout_width: Width | None = Field(None, description="width of the readout; null: E (dl4mt); Bahdanau et al.: 500")
     dropout: Probability = Field(0.0, description="dropout of embeddings and readout; the papers use none")
     initial_deviation: Annotated[
         float, Field(gt=0), Number(at_most=10, because="larger weights saturate every gate")
@@ -388,6 +390,8 @@ class RecurrentModel(Architecture):
             return Dl4mtModel.model_validate({"family": "dl4mt", **self._sizes(), "hidden": hidden})
 
         wanted, last = self.parameters_of_states, self.hidden
+        if self.family not in _NAMES:
+            wanted = wider(last).parameters_of_states + _added_by_own_family(self)
         while wider(last + 1).parameters_of_states <= wanted:
             last += 1
         nearest = min((last, last + 1), key=lambda hidden: abs(wider(hidden).parameters_of_states - wanted))
@@ -404,7 +408,7 @@ class RecurrentModel(Architecture):
         return width * (query + 2 * self.hidden + 2) + 1
 
     def _readout(self, *inputs: int) -> int:
-        return self.embedding * (2 if self.readout == "maxout" else 1) * (sum(inputs) + 1)
+        return (self.readout_width or self.embedding) * (2 if self.readout == "maxout" else 1) * (sum(inputs) + 1)
 
 
 def _cell(inputs: int, states: int) -> int:
@@ -504,6 +508,19 @@ def own_settings(family: object) -> type[Architecture] | None:
     if not (isinstance(found, type) and issubclass(found, Architecture)):
         return None
     return found if family in get_args(found.model_fields["family"].annotation) else None
+
+
+def _added_by_own_family(model: Architecture) -> int:
+    """The parameters in use that the plain counterpart does not have, from models that torch makes without memory."""
+    import torch  # which the module of the family has brought (`own_settings`)
+
+    def in_use(settings: Architecture) -> int:
+        family = importlib.import_module(f"phrasemt.models.{settings.family}")
+        with torch.device("meta"):
+            built = family.build(settings, source_vocabulary=9, target_vocabulary=9)
+        return int(sum(parameter.numel() for parameter in built.parameters()) - built.idle_parameters())
+
+    return in_use(model) - in_use(model.plain_counterpart)
 
 
 def _of_any_family(value: Any, of_the_papers: ValidatorFunctionWrapHandler) -> Any:

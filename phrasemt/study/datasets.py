@@ -204,7 +204,7 @@ class Generator(Settings):
 
 
 class CleaningFilters(Settings):
-    """Filters for training pairs, beside those of empty and of equal sides. Dev and test sets are never filtered."""
+    """Filters for training pairs, beside that of empty sides. Dev and test sets are never filtered."""
 
     max_words: Annotated[int, Field(gt=0), Number(at_most=10_000, because=LONGEST)] = Field(
         100, description="largest number of words of a side (zh, ja, ...: two characters count as a word)"
@@ -216,6 +216,7 @@ class CleaningFilters(Settings):
         0.5, description="smallest share of the script of the language among the letters of a line"
     )
     drop_duplicates: bool = Field(True, description="keep only the first of equal pairs")
+    drop_identical: bool = Field(True, description="drop pairs whose sides are equal, as untranslated text is")
 
 
 class Sample(Settings):

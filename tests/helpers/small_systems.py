@@ -82,7 +82,7 @@ SYSTEMS: dict[str, Architecture] = {
     "language model, phrasal": LanguageModel(**SMALL_LM, **NO_DROPOUT, norm="pre", attention="ngrams", ngrams=3),
     "dl4mt": Dl4mtModel(family="dl4mt", **SMALL_RECURRENT),
     "dl4mt-2": Dl4mtModel(family="dl4mt", **SMALL_RECURRENT, decoder_layers=2),
-    "dl4mt, maxout": Dl4mtModel(family="dl4mt", **SMALL_RECURRENT, readout="maxout"),
+    "dl4mt, maxout": Dl4mtModel(family="dl4mt", **SMALL_RECURRENT, readout="maxout", readout_width=4),
     "bi-scale": BiscaleModel(**SMALL_BISCALE, search=WORDS_ALONE),
     "bi-scale, word attention": BiscaleModel(**SMALL_BISCALE, search=WORDS_ALONE, attention="word"),
     "bi-scale, as coded": BiscaleModel(**SMALL_BISCALE, search=WORDS_ALONE, ctx_update="every_step", word_inputs="p+c"),

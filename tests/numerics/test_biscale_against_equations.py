@@ -150,7 +150,7 @@ def test_log_probabilities(variant, given, make_model, make_batch):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_losses(variant, make_model, make_batch):
-    settings = settings_of(variant, readout="maxout")
+    settings = settings_of(variant, readout="maxout", readout_width=3)
     model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)
     reference = Reference(model, settings)
     smoothing, vocabulary = 0.2, model.words.output_bias_V.numel()

@@ -96,10 +96,10 @@ class Reference:
         return scores
 
 
-@pytest.mark.parametrize("readout", ["tanh", "maxout"])
+@pytest.mark.parametrize("readout", [{}, {"readout": "maxout"}, {"readout": "maxout", "readout_width": 4}])
 @pytest.mark.parametrize("decoder_layers", [1, 2])
 def test_log_probabilities(decoder_layers, readout, make_model, make_batch):
-    settings = Dl4mtModel(family="dl4mt", **SMALL_RECURRENT, decoder_layers=decoder_layers, readout=readout)
+    settings = Dl4mtModel(family="dl4mt", **SMALL_RECURRENT, decoder_layers=decoder_layers, **readout)
     model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)
     reference = Reference(model, settings)
     got = model.log_probs(batch)

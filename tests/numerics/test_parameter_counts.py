@@ -233,6 +233,7 @@ def test_attention_adds_as_much_to_every_family(attention, in_encoder_and_decode
         (TransformerModel(attention="relative", norm="pre", tie="all", softmax_bias=False, rel_k=20), NG, "63.11"),
         (Dl4mtModel(family="dl4mt", embedding=512, hidden=1024), ZH, "79.9"),
         (Dl4mtModel(family="dl4mt", readout="maxout"), ZH, "91.9"),
+        (Dl4mtModel(family="dl4mt", attention_width=1000, readout="maxout", readout_width=500), ZH, "84.45"),
     ],
 )
 def test_variants_of_presets(settings, vocabulary, millions):

@@ -94,6 +94,12 @@ def test_reasons(tmp_path: Path, pair: Pair, reason: tuple[str, str] | None) -> 
     assert cleaned.rows == ([0] if reason else [0, 1])
 
 
+def test_filters_of_a_paper_that_names_none_keep_all_but_empty_sides(tmp_path: Path) -> None:
+    pairs = [("Berlin", "Berlin"), ("Berlin", "Berlin"), ("", "Berlin"), ("ha " * 10, "你好")]
+    filters = CleaningFilters(max_ratio=10_000, min_letters=0, drop_duplicates=False, drop_identical=False)
+    assert run(tmp_path, pairs, filters=filters).dropped == [(2, "empty", "source")]
+
+
 @pytest.mark.parametrize("filters", [None, CleaningFilters()])
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize(
