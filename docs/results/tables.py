@@ -1,4 +1,4 @@
-"""Writes the tables of trainings and the figure of gains into the documents (`DOCUMENTS`): `make tables`.
+"""Writes the tables of trainings and the figures into the documents (`DOCUMENTS`): `make tables`.
 
 A line `<!-- table: NAME -->` stands before each of these tables. `TABLES` makes most of them; docs/results/templates.md
 has the others, with values in braces. A test compares all tables with what is made here.
@@ -40,7 +40,7 @@ from run_values import (
 from runs import FOLDER, Run
 
 from phrasemt.printed.results import Figure, baseline_place, row_at
-from phrasemt.report.figures import Series, draw_categories, svg_file
+from phrasemt.report.figures import Series, draw_categories, draw_curves, svg_file
 from phrasemt.scoring.significance import p_text
 
 DOCS = FOLDER.parent
@@ -364,6 +364,21 @@ def draw_gains() -> str:
     return svg_file(draw_categories("gains", names, [ours, theirs], title=title, **labels, ordered=False))
 
 
+def draw_evaluations() -> str:
+    """docs/results/curves.svg: dev BLEU on Multi30k, the means over seeds."""
+    series = []
+    for key in keys_of("multi30k-systems", "base wide pr ngrams ngrams-3 relative"):
+        x, bleu = runs(key)[0].evaluations["update"], [run.evaluations["dev_bleu"] for run in runs(key)]
+        y = [statistics.mean(values) for values in zip(*bleu, strict=True)]
+        trained = f", {len(bleu)} trainings" if len(bleu) > 1 else ""
+        series.append(Series(group=re.sub(r" \(`.*\)", "", name(key)) + trained, x=x, y=y))
+    labels = {"x_label": "update", "y_label": "dev BLEU"}
+    return svg_file(draw_curves("curves", series, title="Dev BLEU on Multi30k", **labels))
+
+
+FIGURES = {"gains.svg": draw_gains, "curves.svg": draw_evaluations}
+
+
 def _printed_gain(text: str) -> float:
     place, column = text.split()
     paper, table, row = row_at(place)
@@ -409,4 +424,5 @@ if __name__ == "__main__":
     else:
         for document in DOCUMENTS:
             document.write_text(with_tables(document.read_text()))
-        (FOLDER / "gains.svg").write_text(draw_gains())
+        for file, draw in FIGURES.items():
+            (FOLDER / file).write_text(draw())

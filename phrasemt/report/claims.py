@@ -18,6 +18,7 @@ of other data (S3). Intervals:
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections import defaultdict
@@ -26,6 +27,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from phrasemt.artefacts.scores import MetricComparison
 from phrasemt.artefacts.table import Cell, Table
@@ -475,11 +477,25 @@ def _relative_entropy(attentions: Sequence[LayerAttention], places: Sequence[str
 
 
 def _level_weights(file: AttentionAnalysis, one: StudiedTest) -> float | None:
-    """The mean total variation distance of the layers' mixtures of encoder levels to the mean of all layers."""
+    """How far apart the decoder layers' mixtures of encoder levels are, beyond 99 % of initial ones of this size."""
     if "phrases" not in file.mixtures:
         return None
-    weights_JL = np.array(file.mixtures["phrases"])  # of each level in each layer
-    return float(np.abs(weights_JL - weights_JL.mean(1, keepdims=True)).sum(0).mean() / 2)
+    weights_IJ = np.array(file.mixtures["phrases"])  # of each level in each layer
+    return float(_apart(weights_IJ)) - _initially_apart(*weights_IJ.shape)
+
+
+def _apart(weights_XIJ: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The mean total variation distance of mixtures [..., I levels, J layers] to the mean of their layers."""
+    distances: NDArray[np.float64] = np.abs(weights_XIJ - weights_XIJ.mean(-1, keepdims=True)).sum(-2).mean(-1) / 2
+    return distances
+
+
+@functools.cache
+def _initially_apart(levels: int, layers: int) -> float:
+    """The distance that 1 % of initial weights exceed, in 10,000 draws; weights of Eq. (6) begin in +-1/sqrt(I)."""
+    logits = np.random.default_rng(1).uniform(-(levels**-0.5), levels**-0.5, (10_000, levels, layers))
+    weights = np.exp(logits)
+    return float(np.quantile(_apart(weights / weights.sum(1, keepdims=True)), 0.99))
 
 
 _TIMES = "times of trainings on one device; `phrasemt papers --claims` reads them where they ran"

@@ -59,8 +59,9 @@ def test_plan_takes_the_published_deviation() -> None:
     assert deviation("multi30k-systems/base") == f"{PUBLISHED:.2f}"
 
 
-def test_the_figure_is_drawn_from_the_files() -> None:
-    assert (runs.FOLDER / "gains.svg").read_text() == tables.draw_gains(), "Next: make tables"
+@pytest.mark.parametrize("figure", tables.FIGURES)
+def test_a_figure_is_drawn_from_the_files(figure: str) -> None:
+    assert (runs.FOLDER / figure).read_text() == tables.FIGURES[figure](), "Next: make tables"
 
 
 @pytest.mark.parametrize("study", STUDIES)

@@ -15,8 +15,10 @@ from nist_texts import write_nist_texts
 from warm_python import WarmPython
 from workplace import Workplace
 
+from phrasemt.files.source_file import MIRROR
 from phrasemt.study.reading import load_study
 
+REPOSITORY = Path(__file__).parents[2]
 QUICK = "zhou2017-zh-en"  # few jobs, and texts, segmenters and references that no other test has
 
 
@@ -40,9 +42,11 @@ def test_a_dry_run_on_slurm_plans_every_training(path: Path, repository: Path, t
 def test_a_study_of_a_paper_runs_to_its_table(
     path: Path, repository: Path, tmp_path: Path, warm: WarmPython, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    if (shared := REPOSITORY.parent / "shared" / "data").is_dir():
+        monkeypatch.setenv(MIRROR, str(shared))  # of Chinese and chunks
     workplace = Workplace.new(repository, tmp_path, micro(path, tmp_path), warm)
     done = workplace.snakemake()
     assert done.returncode == 0, done.stderr[-5000:]
     assert_finished(tmp_path)
-    monkeypatch.chdir(tmp_path)
     assert_measured(Path("study.yaml"))
