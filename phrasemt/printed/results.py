@@ -310,6 +310,13 @@ class Figure:
     table: str
     row: str
     column: str
+    of_table: PaperTable
+    of_row: PaperRow
+    of_column: PaperColumn
+    cell: PrintedCell
+    measure: Measure
+    data: PaperData | None
+    test_sets: list[str]
 
     @property
     def place(self) -> str:
@@ -324,34 +331,6 @@ class Figure:
         if self.cell.high is not None:
             text += f" to {self.cell.high:.{self.measure.decimals}f}"
         return text + printed_mark(self.cell.significant)
-
-    @property
-    def of_table(self) -> PaperTable:
-        return self.paper.tables[self.table]
-
-    @property
-    def of_row(self) -> PaperRow:
-        return self.of_table.rows[self.row]
-
-    @property
-    def of_column(self) -> PaperColumn:
-        return self.of_table.columns[self.column]
-
-    @property
-    def cell(self) -> PrintedCell:
-        return self.of_row.cells[self.column]
-
-    @property
-    def measure(self) -> Measure:
-        return self.paper.measures[self.of_column.measure]
-
-    @property
-    def data(self) -> PaperData | None:
-        return None if self.of_column.data is None else self.paper.data[self.of_column.data]
-
-    @property
-    def test_sets(self) -> list[str]:
-        return self.of_column.test_sets if self.cell.test_sets is None else self.cell.test_sets
 
     @property
     def notes(self) -> list[str]:
@@ -411,10 +390,24 @@ def figures(paper: Paper) -> Iterator[Figure]:
 
 def figures_of_row(paper: Paper, table: str, row: str) -> Iterator[Figure]:
     """The printed figures of a row, in the order of the columns; empty cells are left out."""
-    cells = paper.tables[table].rows[row].cells
-    for column in paper.tables[table].columns:
-        if column in cells and cells[column].value is not None:
-            yield Figure(paper=paper, table=table, row=row, column=column)
+    of_table = paper.tables[table]
+    of_row = of_table.rows[row]
+    for name, column in of_table.columns.items():
+        cell = of_row.cells.get(name)
+        if cell is not None and cell.value is not None:
+            yield Figure(
+                paper=paper,
+                table=table,
+                row=row,
+                column=name,
+                of_table=of_table,
+                of_row=of_row,
+                of_column=column,
+                cell=cell,
+                measure=paper.measures[column.measure],
+                data=None if column.data is None else paper.data[column.data],
+                test_sets=column.test_sets if cell.test_sets is None else cell.test_sets,
+            )
 
 
 def row_at(place: str) -> tuple[Paper, str, str]:
