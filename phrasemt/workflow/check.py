@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -32,6 +33,7 @@ from phrasemt.workflow.paths import initial_weights
 _GENERATED_LANGUAGES = (("en", "de"), ("en", "en"), ("de", "de"))
 # Of each text that a study names, before a run. Stages check every line.
 _LINES_READ = 100
+_CLOCKS_DIFFER = 60  # seconds, of the machines of a cluster, at most
 
 
 def read_study(path: Path) -> Study:
@@ -44,6 +46,7 @@ def checked(study: Study, where: object) -> Study:
     checks = (
         _language_problems,
         _file_problems,
+        _future_problems,
         _registry_problems,
         _metric_problems,
         _same_file_problems,
@@ -269,6 +272,13 @@ def _file_problems(study: Study) -> Iterator[str]:
             yield f"{where}: no such file: {file}"
         elif file.suffix == ".safetensors":
             yield from _refusals(where, _check_weights, file)
+
+
+def _future_problems(study: Study) -> Iterator[str]:
+    """Files that are dated in the future, so outputs would be older than their inputs, which ends a run."""
+    for where, file in (*_texts_of_the_user(study), *_files_of_the_user(study)):
+        if file.is_file() and (ahead := file.stat().st_mtime - time.time()) > _CLOCKS_DIFFER:
+            yield f"{where}: {file} is dated {ahead / 60:,.0f} minutes ahead of this clock; next: touch {file}"
 
 
 def _check_text(file: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -348,7 +349,7 @@ OWN = RIGHT.replace(
 )
 
 
-def test_check_counts_lines(check: Check) -> None:
+def test_check_counts_lines_and_reads_dates(check: Check) -> None:
     for name, lines in (("a.en", 4), ("a.de", 4), ("t.en", 2), ("t.de", 2)):
         Path(name).write_text("a b\n" * lines)
     assert check(OWN).returncode == 0
@@ -356,4 +357,11 @@ def test_check_counts_lines(check: Check) -> None:
     assert check(OWN.replace("sample: 3", "sample: 4")).stderr.splitlines()[1:] == [
         "  - datasets.demo.splits.test.talks.0: unequal numbers of lines: t.en 2, t.de 1; next: align them",
         "  - datasets.demo: dev and test take 4 of 4 pairs, and train gets none; next: choose smaller numbers",
+    ]
+    later = time.time() + 7201
+    for name in ("a.de", "t.en"):
+        os.utime(name, (later, later))
+    assert check(OWN).stderr.splitlines()[1:] == [
+        "  - datasets.demo.splits.train.0.target: a.de is dated 120 minutes ahead of this clock; next: touch a.de",
+        "  - datasets.demo.splits.test.talks.0.source: t.en is dated 120 minutes ahead of this clock; next: touch t.en",
     ]

@@ -18,6 +18,7 @@ from typing import Any
 import phrasemt.models
 from phrasemt.fields import Settings
 from phrasemt.stages import STAGES
+from phrasemt.study.architectures import Architecture
 from phrasemt.workflow.code import WITHOUT_EFFECT, import_closure, module_path
 
 # Stages may use these: the text of settings, the modules for digests of code, and the files of a stage.
@@ -40,7 +41,7 @@ def _reached(annotation: Any) -> Iterator[type[Settings]]:
 
 
 def _computed() -> set[str]:
-    """Names of properties and methods of all settings that a stage can reach."""
+    """Names of properties, of methods and of constants of families, of all settings that a stage can reach."""
     left_out = ("phrasemt.study.", "phrasemt.stages.")
     classes = {found for stage in STAGES.values() for found in _reached(stage) if found.__module__.startswith(left_out)}
     names = {
@@ -49,6 +50,7 @@ def _computed() -> set[str]:
         for name, value in vars(found).items()
         if isinstance(value, property | classmethod) or inspect.isfunction(value)
     }
+    names |= Architecture.__class_vars__
     return {name for name in names if not name.startswith("_")} - {"model_post_init"} - ALLOWED
 
 

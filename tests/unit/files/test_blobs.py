@@ -83,22 +83,6 @@ def test_a_full_disk(blobs):
     assert present(blobs) == [whole.name]
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES])
-@pytest.mark.parametrize("method", ["write_bytes", "replace"])
-def test_a_disk_that_takes_nothing(blobs, monkeypatch, code, method):
-    whole = put(blobs, b"before")
-
-    def refuse(path: Path, *arguments: object) -> None:
-        path.touch()
-        raise OSError(code, os.strerror(code), str(path))
-
-    with monkeypatch.context() as full:
-        full.setattr(Path, method, refuse)
-        with pytest.raises(OSError, match=os.strerror(code)):
-            put(blobs, b"another")
-    assert present(blobs) == [whole.name]
-
-
 def flip(data: bytes) -> bytes:
     middle = len(data) // 2
     return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
@@ -119,20 +103,6 @@ def test_a_damaged_blob_is_set_aside(blobs, caplog, damage: Callable[[bytes], by
     done = Cleaning()
     done.remove_leftovers(blobs.root)
     assert (done, present(blobs)) == (Cleaning(leftovers=1), [path.name])
-
-
-@pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS])
-def test_a_damaged_blob_that_cannot_be_set_aside(blobs, monkeypatch, caplog, code):
-    path = put(blobs, b"content")
-    path.write_bytes(b"other")
-
-    def refuse(path: Path, target: Path) -> Path:
-        raise OSError(code, os.strerror(code), str(path))
-
-    monkeypatch.setattr(Path, "replace", refuse)
-    assert blobs.load(path, read) is None
-    assert f"It cannot be set aside ({os.strerror(code)}); it is made again" in caplog.text
-    assert path.exists()
 
 
 def test_a_blob_that_is_whole_again_stays(blobs):
