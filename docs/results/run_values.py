@@ -20,7 +20,7 @@ from runs import FOLDER, Run, TestSet, read_runs
 from phrasemt.artefacts.scores import GainByLength, MetricComparison
 from phrasemt.commands._prices import Prices, rate_of
 from phrasemt.files.yaml import parse_yaml
-from phrasemt.scoring.gains import Gains, PairedTest, groups_up_to
+from phrasemt.scoring.gains import Gains, PairedTest, groups_up_to, quarters
 from phrasemt.scoring.significance import (
     ResampledRuns,
     SeedVariation,
@@ -121,7 +121,8 @@ def _resampled(key: str) -> ResampledRuns:
     return resample(of_runs, **_DRAWS)
 
 
-LENGTHS = (9, 12, 16)  # up to so many words of the source; the last group of Multi30k has 102 of 1,000 sentences
+# On Multi30k, up to so many words of the source; the last group has 102 of 1,000 sentences. Elsewhere quarters.
+LENGTHS = (9, 12, 16)
 
 
 @functools.cache
@@ -129,14 +130,19 @@ def by_length(system: str, other: str = "", metric: str = "bleu_tok") -> GainByL
     """The gain of a system over another one, or its baseline, by the words of the source."""
     study = system.split("/")[0]
     baseline, repeated = other or family_of(system)[1], _repeated(study, runs(system)[0].dataset)
+    # Earlier runs have no lengths: those of another run with the same references.
+    known = (part for run in (*runs(system), *_of_study(study)) for part in run.test_sets.values() if part.source_words)
+    words = np.array(next(part.source_words for part in known if part.references == parts(system)[0].references))
+    of_captions = study.startswith("multi30k")
     gains = Gains(
         name=study,
         of_systems={key: [part.scores for part in parts(key)] for key in dict.fromkeys([*repeated, baseline, system])},
-        words=np.array(parts(system)[0].source_words),
+        words=words,
         metric=metric,
         test=PairedTest(samples=1000, seed=12345, repeated=repeated),
     )
-    return gains.of(baseline, system, groups=groups_up_to(LENGTHS), joint=[(13, None)])
+    groups = groups_up_to(LENGTHS) if of_captions else quarters(words)
+    return gains.of(baseline, system, groups=groups, joint=[(13, None)] if of_captions else [])
 
 
 def name(key: str) -> str:

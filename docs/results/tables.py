@@ -306,6 +306,12 @@ TABLES: dict[str, Callable[[], Table]] = {
         range(300, 3001, 300),
     ),
     "multi30k/lengths": lambda: of_lengths(_LENGTHS),
+    "demo-phrases/lengths": lambda: of_lengths(
+        _pairs("pr: base network wide\n parse: base\n wide: base\n network: base", "demo-phrases")
+    ),
+    "bible/lengths": lambda: of_lengths(
+        _pairs("ngram: base network wide\n ngrams-3: base wide\n wide: base\n network: base", "bible-en-de")
+    ),
     "multi30k-chunks/decisions": lambda: of_chunks(_systems("multi30k-chunks")[1:]),
     "multi30k-moses/into-german": lambda: of_moses(
         "captions",
