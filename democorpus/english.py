@@ -30,33 +30,22 @@ class Subject(NamedTuple):
     number_is_hidden: bool
 
 
-class EnglishSentence(NamedTuple):
-    """The tokens, their Penn tree on one line, their IOB2 chunk tags, and the noun phrases that are subjects."""
+class EnglishSentence(ChunkWriter):
+    """A derivation in English. Each method writes one constituent, from left to right.
 
-    tokens: tuple[str, ...]
-    tree: str
-    chunks: tuple[str, ...]
-    subjects: tuple[Subject, ...]
+    tree: its Penn tree on one line. subjects: the noun phrases that are subjects.
+    """
 
-
-def realise_english(sentence: Sentence) -> EnglishSentence:
-    writer = _EnglishWriter()
-    writer.sentence(sentence)
-    tree = "".join(writer.tree)[1:]
-    return EnglishSentence(tuple(writer.tokens), tree, tuple(writer.chunks), tuple(writer.subjects))
-
-
-class _EnglishWriter(ChunkWriter):
-    """Writes a sentence from left to right; each method writes one constituent."""
-
-    def __init__(self) -> None:
+    def __init__(self, sentence: Sentence) -> None:
         super().__init__()
-        self.tree: list[str] = []
+        self.pieces: list[str] = []  # of the tree
         self.heads: dict[int, int] = {}  # position of the noun of a noun phrase, by its identity
         self.subjects: list[Subject] = []
+        self.sentence(sentence)
+        self.tree = "".join(self.pieces)[1:]
 
     def word(self, word: str, tag: str) -> None:
-        self.tree.append(f" ({tag} {self.token(word)})")
+        self.pieces.append(f" ({tag} {self.token(word)})")
 
     def outside(self, word: str, tag: str) -> None:
         self.begin_chunk(None)
@@ -65,11 +54,11 @@ class _EnglishWriter(ChunkWriter):
     @contextlib.contextmanager
     def constituent(self, label: str, chunk: str | None = None) -> Iterator[None]:
         """A constituent of what the block writes. chunk: the kind of the chunk that begins with it, if any."""
-        self.tree.append(f" ({label}")
+        self.pieces.append(f" ({label}")
         if chunk:
             self.begin_chunk(chunk)
         yield
-        self.tree.append(")")
+        self.pieces.append(")")
 
     def phrase(self, label: str, *words: Tagged, chunk: str | None) -> None:
         """A constituent of words. chunk: the kind of their chunk; None continues the current one."""

@@ -46,32 +46,20 @@ class Agreement(NamedTuple):
         return abs(self.verb - self.subject)
 
 
-class GermanSentence(NamedTuple):
-    """The tokens, their IOB2 chunk tags, and the finite verbs that are surely ungrammatical in the other number."""
+class GermanSentence(ChunkWriter):
+    """A derivation in German. Each method writes one constituent, from left to right.
 
-    tokens: tuple[str, ...]
-    chunks: tuple[str, ...]
-    agreements: tuple[Agreement, ...]
-
-
-def realise_german(sentence: Sentence) -> GermanSentence:
-    writer = _GermanWriter()
-    writer.sentence(sentence)
-    return GermanSentence(tuple(writer.tokens), tuple(writer.chunks), tuple(writer.agreements))
-
-
-class _GermanWriter(ChunkWriter):
-    """Writes a sentence from left to right; each method writes one constituent.
-
+    agreements: the finite verbs that are surely ungrammatical in the other number.
     Methods request a comma with `comma_due`. It is written before the next word, only once even if several clauses meet
     there, and not before the full stop. postponed, in many methods: a list that receives the relative clauses, which
     are then written in the afterfield; None writes them in their place.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sentence: Sentence) -> None:
         super().__init__()
         self.agreements: list[Agreement] = []
         self.comma_due = False
+        self.sentence(sentence)
 
     def chunk(self, kind: str | None, *words: str) -> None:
         self.begin_chunk(kind)

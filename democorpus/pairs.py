@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from democorpus.english import EnglishSentence, realise_english
-from democorpus.german import Agreement, GermanSentence, realise_german
+from democorpus.english import EnglishSentence
+from democorpus.german import Agreement, GermanSentence
 from democorpus.grammar import Sentence
 from democorpus.sampling import RELATIVE_OF_SUBJECT, Sampler
 
@@ -65,16 +65,16 @@ def demo_pairs(*, split: str, pairs: int, seed: int) -> Iterator[DemoPair]:
         if digest in seen:
             continue
         seen.add(digest)
-        german = realise_german(sentence)
+        german = GermanSentence(sentence)
         farthest = max(german.agreements, key=lambda one: one.distance, default=None)
         yield DemoPair(
             source=source,
             target=detokenise(german.tokens),
-            source_tokens=english.tokens,
-            target_tokens=german.tokens,
+            source_tokens=tuple(english.tokens),
+            target_tokens=tuple(german.tokens),
             tree=english.tree,
-            source_chunks=english.chunks,
-            target_chunks=german.chunks,
+            source_chunks=tuple(english.chunks),
+            target_chunks=tuple(german.chunks),
             contrast=Contrast(_with_wrong_verb(german, farthest), farthest.distance) if farthest else None,
         )
 
@@ -93,7 +93,7 @@ def distant_pairs(*, pairs: int, seed: int) -> Iterator[DistantPair]:
         hidden = {id(one.phrase): one.distance for one in english.subjects if one.number_is_hidden}
         if not hidden or digest in seen:
             continue
-        german = realise_german(sentence)
+        german = GermanSentence(sentence)
         found = [(hidden[id(one.nominal)], one) for one in german.agreements if id(one.nominal) in hidden]
         if not found:
             continue
@@ -112,7 +112,7 @@ def _sentences(
     sampler = Sampler(random.Random(seed), relative_of_subject)
     while True:
         sentence = sampler.sentence()
-        english = realise_english(sentence)
+        english = EnglishSentence(sentence)
         if SHORTEST <= len(english.tokens) <= LONGEST:
             source = detokenise(english.tokens)
             digest = hashlib.sha256(source.encode("utf-8")).digest()[:12]
@@ -124,7 +124,7 @@ def split_of(digest: bytes) -> str:
     return SPLITS[int.from_bytes(digest[:8], "big") % len(SPLITS)]
 
 
-def detokenise(tokens: tuple[str, ...]) -> str:
+def detokenise(tokens: Iterable[str]) -> str:
     """The text of tokens, without a space before a comma or a full stop."""
     return " ".join(tokens).replace(" ,", ",").replace(" .", ".")
 

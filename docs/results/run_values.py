@@ -194,8 +194,7 @@ def _corrected(family: tuple[tuple[str, str], ...], metric: str) -> dict[str, fl
 
 def interval(system: str, metric: str = "bleu_tok", other: str = "") -> str:
     """The 95 % interval of a difference."""
-    found = comparison(system, other or family_of(system)[1])[metric]
-    ends = found.shown
+    ends = comparison(system, other or family_of(system)[1])[metric].shown
     return f"{ends.low:.2f} to {ends.high:.2f}"
 
 

@@ -99,6 +99,9 @@ COLUMNS: dict[str, Column] = {
     "chrf": ("chrF2", _mean_of("chrf2")),
     "ter": ("TER", _mean_of("ter")),
     "contrasts": ("right contrastive pairs", lambda key: f"{right(key)} %"),
+    "per-token": ("perplexity per token", lambda key: f"{perplexity_of(key, 'tokens'):.2f}"),
+    "per-word": ("per word", perplexity),
+    "to-transformer": ("to the Transformer", to_transformer),
 }
 
 
@@ -173,9 +176,10 @@ def _change(value: float, whole: float) -> str:
     return f"{value:.2f} ({change})"
 
 
-def of_measurement(keys: Iterable[str], updates: Iterable[int], heading: str, column: str) -> Table:
-    """One measurement of the evaluations on dev, by updates."""
-    table = [[heading, *(f"{update:,}" for update in updates)]]
+def of_perplexity_without_phrases(keys: Iterable[str], updates: Iterable[int]) -> Table:
+    """The dev perplexity when the results of attention to phrases are replaced by their means, by updates."""
+    column = "dev_perplexity_without_phrases"
+    table = [["dev perplexity without phrases after", *(f"{update:,}" for update in updates)]]
     for key in keys:
         (run,) = runs(key)
         values = dict(zip(run.evaluations["update"], run.evaluations[column], strict=True))
@@ -203,7 +207,7 @@ def of_chunks(keys: Iterable[str]) -> Table:
     return table
 
 
-def of_moses(dataset: str, first: str, neural: str, columns: Sequence[Column]) -> Table:
+def of_moses(dataset: str, languages: str, neural: str, columns: str) -> Table:
     """Moses beside a neural system; differences to the untuned system."""
     untuned, tuned = f"multi30k-moses/{dataset}/untuned", f"multi30k-moses/{dataset}/tuned"
 
@@ -212,7 +216,8 @@ def of_moses(dataset: str, first: str, neural: str, columns: Sequence[Column]) -
         return ", ".join(values) if key.startswith(tuned) else ""
 
     keys = [neural, untuned, *(f"{tuned}.{seed}" for seed in (1, 2, 3)), tuned]
-    return of_systems(first, keys, [COLUMNS["bleu"], ("Δ to untuned, 95 % interval, p", difference), *columns])
+    shown = [COLUMNS["bleu"], ("Δ to untuned, 95 % interval, p", difference), *_columns(columns)]
+    return of_systems(f"{languages}, `test_2016_flickr`", keys, shown)
 
 
 # The tables and figures
@@ -294,11 +299,8 @@ TABLES: dict[str, Callable[[], Table]] = {
     "multi30k/differences": lambda: of_differences(_pairs(_DIFFERENCES, "multi30k-systems", "multi30k-phrases")),
     "multi30k/evaluations": lambda: of_evaluations(_MULTI30K, _UPDATES),
     "multi30k/ablations": lambda: of_ablations([*_XU, "multi30k-systems/printed"]),
-    "multi30k/without-phrases": lambda: of_measurement(
-        keys_of("multi30k-systems", "max pr.1 printed pr-drawn-w3"),
-        _UPDATES,
-        "dev perplexity without phrases after",
-        "dev_perplexity_without_phrases",
+    "multi30k/without-phrases": lambda: of_perplexity_without_phrases(
+        keys_of("multi30k-systems", "max pr.1 printed pr-drawn-w3"), _UPDATES
     ),
     "multi30k/ngram-attention": lambda: of_ngram_attention(keys_of("multi30k-systems", "ngrams ngrams-3")),
     "multi30k/starts": lambda: of_evaluations(
@@ -314,27 +316,14 @@ TABLES: dict[str, Callable[[], Table]] = {
     ),
     "multi30k-chunks/decisions": lambda: of_chunks(_systems("multi30k-chunks")[1:]),
     "multi30k-moses/into-german": lambda: of_moses(
-        "captions",
-        "English-German, `test_2016_flickr`",
-        "multi30k-systems/base",
-        _columns("split detokenised chrf ter"),
+        "captions", "English-German", "multi30k-systems/base", "split detokenised chrf ter"
     ),
     "multi30k-moses/into-english": lambda: of_moses(
-        "captions-into-english",
-        "German-English, `test_2016_flickr`",
-        "multi30k-chunks/dl4mt",
-        _columns("detokenised chrf ter"),
+        "captions-into-english", "German-English", "multi30k-chunks/dl4mt", "detokenised chrf ter"
     ),
     "demo-families/ngram-attention": lambda: of_ngram_attention(keys_of("demo-families", "ng-2 ng-3")),
     "tatoeba-lm/scores": lambda: of_systems(
-        "test",
-        _systems("tatoeba-lm"),
-        [
-            COLUMNS["parameters"],
-            ("perplexity per token", lambda key: f"{perplexity_of(key, 'tokens'):.2f}"),
-            ("per word", perplexity),
-            ("to the Transformer", to_transformer),
-        ],
+        "test", _systems("tatoeba-lm"), _columns("parameters per-token per-word to-transformer")
     ),
     "tatoeba-lm/evaluations": lambda: of_evaluations(_systems("tatoeba-lm"), range(200, 1601, 200), "dev perplexity"),
 }
@@ -365,9 +354,8 @@ def draw_gains() -> str:
     printed = {number: _printed_gain(text) for number, text in enumerate(GAINS.values()) if text}
     theirs = Series(group="WMT, as printed", x=list(printed), y=list(printed.values()))
     names = [re.sub(r" \(`.*\)", "", name(key)) for key in GAINS]
-    labels = {"x_label": "system", "y_label": "gain in BLEU"}
-    title = "Gains beside the printed ones"
-    return svg_file(draw_categories("gains", names, [ours, theirs], title=title, **labels, ordered=False))
+    texts = {"title": "Gains beside the printed ones", "x_label": "system", "y_label": "gain in BLEU"}
+    return svg_file(draw_categories("gains", names, [ours, theirs], **texts, ordered=False))
 
 
 def draw_evaluations() -> str:

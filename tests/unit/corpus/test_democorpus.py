@@ -13,8 +13,8 @@ import pytest
 from sacremoses import MosesTokenizer
 
 from democorpus import lexicon
-from democorpus.english import realise_english
-from democorpus.german import realise_german
+from democorpus.english import EnglishSentence
+from democorpus.german import GermanSentence
 from democorpus.grammar import (
     Clause,
     Coordination,
@@ -196,8 +196,8 @@ BY_HAND = [
 
 @pytest.mark.parametrize(("derivation", "english", "german"), BY_HAND, ids=[english for _, english, _ in BY_HAND])
 def test_sentences_translated_by_hand(derivation: Sentence, english: str, german: str) -> None:
-    assert detokenise(realise_english(derivation).tokens) == english
-    assert detokenise(realise_german(derivation).tokens) == german
+    assert detokenise(EnglishSentence(derivation).tokens) == english
+    assert detokenise(GermanSentence(derivation).tokens) == german
 
 
 @pytest.mark.parametrize(
@@ -224,17 +224,17 @@ def test_sentences_translated_by_hand(derivation: Sentence, english: str, german
     ],
 )
 def test_a_contrast_is_really_wrong(clause: Clause, wrong: str | None) -> None:
-    german = realise_german(Sentence(clause))
+    german = GermanSentence(Sentence(clause))
     found = None
     for agreement in german.agreements:
         tokens = list(german.tokens)
         tokens[agreement.verb] = agreement.wrong
-        found = detokenise(tuple(tokens))
+        found = detokenise(tokens)
     assert found == wrong
 
 
 def test_distance_counts_from_the_head_of_the_subject() -> None:
-    german = realise_german(BY_HAND[0][0])
+    german = GermanSentence(BY_HAND[0][0])
     found = [(german.tokens[a.subject], german.tokens[a.verb], a.wrong, a.verb - a.subject) for a in german.agreements]
     assert found == [("der", "jagt", "jagen", 3), ("Hund", "schläft", "schlafen", 7), ("er", "ist", "sind", 2)]
 
@@ -281,7 +281,7 @@ def test_trees(train: list[DemoPair], tmp_path: Path) -> None:
 
 
 def test_a_tree_by_hand() -> None:
-    assert realise_english(BY_HAND[0][0]).tree == (
+    assert EnglishSentence(BY_HAND[0][0]).tree == (
         "(S (NP (NP (DT The) (NN dog)) (SBAR (WHNP (WDT that)) (S (VP (VBZ chases) (NP (DT the) (NNS cats))))))"
         " (VP (VBZ sleeps) (, ,) (SBAR (IN because) (S (NP (PRP it)) (VP (VBZ is) (ADJP (JJ tired)))))) (. .))"
     )
@@ -289,10 +289,10 @@ def test_a_tree_by_hand() -> None:
 
 def test_chunks_by_hand() -> None:
     (derivation,) = (one for one, english, _ in BY_HAND if english.startswith("Anna Müller"))
-    assert " ".join(realise_english(derivation).chunks) == "B-NP I-NP B-VP I-VP I-VP B-NP B-PRT B-ADVP O"
-    assert " ".join(realise_german(derivation).chunks) == "B-NP I-NP B-VP B-NP B-ADVP B-VP O"
+    assert " ".join(EnglishSentence(derivation).chunks) == "B-NP I-NP B-VP I-VP I-VP B-NP B-PRT B-ADVP O"
+    assert " ".join(GermanSentence(derivation).chunks) == "B-NP I-NP B-VP B-NP B-ADVP B-VP O"
     perfect = Sentence(do("intransitive", "wait", HE, tense="perfect"))
-    assert " ".join(realise_german(perfect).chunks) == "B-NP B-VP I-VP O"
+    assert " ".join(GermanSentence(perfect).chunks) == "B-NP B-VP I-VP O"
 
 
 def test_contrasts_differ_in_the_number_of_one_verb(train: list[DemoPair]) -> None:
@@ -342,7 +342,7 @@ def test_distance_of_a_subject_and_whether_its_number_is_hidden(
     subject: NounPhrase, tense: str, expected: tuple[int, bool]
 ) -> None:
     clause = Clause(verb("intransitive", "sleep"), subject, tense)  # type: ignore[arg-type]
-    (found,) = [one for one in realise_english(Sentence(clause)).subjects if one.phrase is subject]
+    (found,) = [one for one in EnglishSentence(Sentence(clause)).subjects if one.phrase is subject]
     assert (found.distance, found.number_is_hidden) == expected
 
 
