@@ -9,7 +9,7 @@ Letters: N real target tokens, n tokens of one slice, D model width, V words of 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,6 +70,46 @@ def slices(length: int, size: int) -> list[slice]:
     return [slice(first, min(first + max(1, size), length)) for first in range(0, length, max(1, size))]
 
 
+Normalised = tuple[Tensor, Tensor, Tensor | None]
+Normalise = Callable[[Tensor, Tensor, float], Normalised]
+
+
+def normalise(logits_nV: Tensor, references_n: Tensor, smoothing: float) -> Normalised:
+    """Overwrite logits with p - q, but for the constant that q has for all words (`_SmoothedCrossEntropy`).
+
+    Returns log p and the logits of the references [n], float32. On a CPU also where p of the reference is lost, because
+    it is smaller than the numbers of its type; elsewhere the host would wait for the answer whether any is.
+    """
+    vocabulary, exact, references_n1 = logits_nV.shape[1], normalised_dtype(logits_nV), references_n[:, None]
+    fused = torch.compiler.is_compiling()
+    here = logits_nV.device.type == "cpu" and not fused
+
+    def with_references(x_nV: Tensor, values_n1: Tensor | float) -> Tensor:
+        """Give the references other numbers, in place where no compiler joins this with what follows."""
+        if fused:
+            words_V = torch.arange(vocabulary, device=x_nV.device)
+            return torch.where(words_V == references_n1, values_n1, x_nV)
+        return x_nV.scatter_(1, references_n1, values_n1)
+
+    reference_logits_n1 = logits_nV.gather(1, references_n1).to(exact)
+    best_n = None if here else logits_nV.max(-1, keepdim=True)
+    probabilities_nV = torch.softmax(logits_nV, dim=-1, out=None if fused else logits_nV)
+    reference_probabilities_n1 = probabilities_nV.gather(1, references_n1).to(exact)
+    others_nV = with_references(probabilities_nV, 0.0)
+    others_n1 = others_nV.sum(-1, keepdim=True).to(exact)
+    log_probs_n1 = reference_probabilities_n1.log().where(others_n1 > 0.5, torch.log1p(-others_n1))
+    lost_n1 = reference_probabilities_n1 < torch.finfo(logits_nV.dtype).tiny
+    if best_n is not None:
+        # The best word is never lost. Its logit and probability give the normaliser, as exact as their type.
+        best_log_probs_n1 = others_nV.gather(1, best_n.indices).to(exact).log()
+        found_n1 = reference_logits_n1 - best_n.values.to(exact) + best_log_probs_n1
+        log_probs_n1 = torch.where(lost_n1, found_n1, log_probs_n1)
+    errors_nV = with_references(others_nV, (smoothing - others_n1 + smoothing / (vocabulary - 1)).to(logits_nV.dtype))
+    if fused:
+        logits_nV.copy_(errors_nV)
+    return log_probs_n1.squeeze(1), reference_logits_n1.squeeze(1), lost_n1.squeeze(1) if here else None
+
+
 class _SmoothedCrossEntropy(torch.autograd.Function):
     """Loss sums. The forward pass also computes the gradients, while it has the probabilities of a slice.
 
@@ -89,6 +129,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         weights_N: Tensor | None,
         smoothing: float,
         with_gradient: bool,
+        normalise: Normalise,
     ) -> tuple[Tensor, Tensor]:
         rows, vocabulary, device = states_ND.shape[0], table_VD.shape[0], states_ND.device.type
         exact, fast = normalised_dtype(states_ND), matmul_dtype(states_ND)
@@ -96,7 +137,6 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         other = smoothing / (vocabulary - 1)  # q of a word that is not the reference
         states_fast_ND, table_fast_VD = states_ND.to(fast), table_VD.to(fast)
         bias_fast_V = None if bias_V is None else bias_V.to(fast)
-        tiny = torch.finfo(fast).tiny
         sum_of_states_D, sum_of_words_D = states_fast_ND.sum(0, dtype=exact), table_fast_VD.sum(0, dtype=exact)
         nll, reference_logits = states_ND.new_zeros((2,), dtype=exact).unbind()
         if with_gradient:
@@ -112,37 +152,20 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
             for some in pieces:
                 states_nD, references_n = states_fast_ND[some], references_N[some]
                 logits_nV = _logits(states_nD, table_fast_VD, bias_fast_V, out=room_NV[: len(states_nD)])
-                places_n = torch.arange(len(references_n), device=references_n.device) * vocabulary + references_n
-                reference_logits_n = logits_nV.view(-1)[places_n].to(exact)
-                best_n = None if device == "cpu" else logits_nV.max(-1, keepdim=True)
-                probabilities_nV = torch.softmax(logits_nV, dim=-1, out=logits_nV)
-                reference_probabilities_n = probabilities_nV.view(-1)[places_n].to(exact)
-                probabilities_nV.view(-1)[places_n] = 0
-                others_n = probabilities_nV.sum(-1).to(exact)
-                log_probs_n = reference_probabilities_n.log().where(others_n > 0.5, torch.log1p(-others_n))
-                lost_n = reference_probabilities_n < tiny  # underflow in their type
-                if best_n is not None:
-                    # The host would wait for the answer whether any is lost. The best word never is, and its logit and
-                    # probability give the normaliser, as exact as the type of the probability.
-                    best_log_probs_n = probabilities_nV.gather(-1, best_n.indices).to(exact).log().squeeze(-1)
-                    found_n = reference_logits_n - best_n.values.to(exact).squeeze(-1) + best_log_probs_n
-                    log_probs_n = torch.where(lost_n, found_n, log_probs_n)
-                elif lost_n.any():
+                log_probs_n, reference_logits_n, lost_n = normalise(logits_nV, references_n, smoothing)
+                if lost_n is not None and lost_n.any():
                     lost_XV = _logits(states_nD[lost_n], table_fast_VD, bias_fast_V)
                     log_probs_n[lost_n] = reference_logits_n[lost_n] - torch.logsumexp(lost_XV.to(exact), dim=-1)
                 if weights_N is not None:
                     log_probs_n, reference_logits_n = (x * weights_N[some] for x in (log_probs_n, reference_logits_n))
+                    logits_nV *= weights_N[some, None]
                 nll -= log_probs_n.sum()
                 reference_logits += reference_logits_n.sum()
-                # p - q + other: the constant `other`, which q has for all words, is subtracted from the sums.
-                probabilities_nV.view(-1)[places_n] = (smoothing - others_n + other).to(fast)
-                if weights_N is not None:
-                    probabilities_nV *= weights_N[some, None]
                 if with_gradient:
-                    torch.mm(probabilities_nV, table_fast_VD, out=states_gradient_ND[some])
-                    table_gradient_VD += probabilities_nV.T @ states_nD
+                    torch.mm(logits_nV, table_fast_VD, out=states_gradient_ND[some])
+                    table_gradient_VD += logits_nV.T @ states_nD
                     if bias_gradient_V is not None:
-                        bias_gradient_V += probabilities_nV.sum(0, dtype=exact)
+                        bias_gradient_V += logits_nV.sum(0, dtype=exact)
             # The logarithm of the normaliser is logit - log p of the reference. Each word of the sum contains it once.
             logits = (sum_of_states_D * sum_of_words_D).sum()
             if bias_fast_V is not None:
@@ -160,7 +183,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         # In place, because no other code holds these tensors and each graph is used once.
         gradients = [None if gradient is None else gradient.mul_(scale) for gradient in ctx.saved_tensors]
-        return *gradients, None, None, None, None
+        return *gradients, None, None, None, None, None
 
 
 def _logits(states_ND: Tensor, table_VD: Tensor, bias_V: Tensor | None, out: Tensor | None = None) -> Tensor:
@@ -176,17 +199,19 @@ def smoothed_cross_entropy(
     references_N: Tensor,
     smoothing: float,
     weights_N: Tensor | None = None,
+    normalise: Normalise = normalise,
 ) -> Loss:
     """Return label-smoothed cross entropy and plain negative log-likelihood, summed over tokens.
 
     The smoothed reference distribution has 1-e on the reference and e/(V-1) on each other word (tensor2tensor,
     Neutron), which is F.cross_entropy with label_smoothing = e*V/(V-1). weights_N: 0 leaves a token out, 1 counts it.
+    normalise: a compiled form of `normalise`.
     """
     if weights_N is not None:  # a state of 0 adds to no gradient of the table, and its own gradient is left out, too
         states_ND = states_ND * weights_N[:, None].to(states_ND.dtype)
     with_gradient = torch.is_grad_enabled()
     objective, nll = _SmoothedCrossEntropy.apply(
-        states_ND, table_VD, bias_V, references_N, weights_N, smoothing, with_gradient
+        states_ND, table_VD, bias_V, references_N, weights_N, smoothing, with_gradient, normalise
     )  # type: ignore[no-untyped-call]
     return Loss(objective=objective, nll=nll, tokens=len(references_N))
 

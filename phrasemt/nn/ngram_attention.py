@@ -163,6 +163,17 @@ class _Arrange(torch.autograd.Function):
         return d_projection_BSX, None, None, *(None for _ in ctx.layouts)
 
 
+def _in_plain_operations(blocks_XBhSE: Tensor, layout: Layout) -> Tensor:
+    """What `_Arrange` returns for a layout. A compiler makes one kernel of it each way."""
+    blank_BhSE, positions = torch.zeros_like(blocks_XBhSE[0]), blocks_XBhSE.shape[3]
+    slots = [blank_BhSE] * layout.slots
+    for block, slot, distance in layout.moves:
+        distance = min(distance, positions)
+        moved_BhSE = F.pad(blocks_XBhSE[block], (0, 0, distance, -distance))
+        slots[slot] = moved_BhSE if slots[slot] is blank_BhSE else slots[slot] + moved_BhSE
+    return torch.stack(slots, dim=2 if layout.row == 1 else 3).reshape(layout.shape(blocks_XBhSE))
+
+
 def ngram_mask(mask: Mask, orders: int, at_once: int = 1) -> Mask:
     """Return the mask of n-grams [..., N*S], given where a query may use a token [..., S].
 
@@ -197,7 +208,6 @@ class _NgramAttention(RecordableAttention):
     def __init__(self, width: int, heads: int, dropout: float, *, ngrams: int, score: Score) -> None:
         super().__init__()
         self.width, self.heads, self.dropout, self.orders, self.score = width, heads, dropout, ngrams, score
-        head_width = width // heads
         tokens = [(n, t) for n in range(1, ngrams + 1) for t in range(n)]  # one block for each token of each order
         convolution = Layout(ngrams, tuple((block, n - 1, n - 1 - t) for block, (n, t) in enumerate(tokens)))  # Eq. (4)
         if score == "query_kernel":
@@ -205,13 +215,11 @@ class _NgramAttention(RecordableAttention):
             window = tuple((0, slot, ngrams - 1 - slot) for slot in range(ngrams))
             self.query_layout = Layout(ngrams * ngrams, ends_of_rows, row=ngrams)
             self.key_layout = Layout(ngrams, window, row=ngrams)
-            self.scales = tuple((n * head_width) ** -0.5 for n in range(1, ngrams + 1))
-            self.query_blocks, self.key_orders = len(tokens), range(1, 2)
+            self.query_rows, self.query_blocks, self.key_orders = ngrams, len(tokens), range(1, 2)
         else:
             self.query_layout = Layout(1, ((0, 0, 0),))
             self.key_layout = convolution
-            self.scales = (head_width**-0.5,)
-            self.query_blocks, self.key_orders = 1, range(1, ngrams + 1)
+            self.query_rows, self.query_blocks, self.key_orders = 1, 1, range(1, ngrams + 1)
         self.value_layout = convolution.after(sum(self.key_orders))
         self.output = xavier_blocks(width, width)  # Wo [D, D]
 
@@ -228,6 +236,9 @@ class _NgramAttention(RecordableAttention):
         return torch.cat([xavier_blocks(self.width, self.width, blocks=n).detach() * n**-0.5 for n in orders])
 
     def arrange(self, projection_BSX: Tensor, *layouts: Layout) -> tuple[Tensor, ...]:
+        if torch.compiler.is_compiling():
+            blocks_XBhSE = heads_first(projection_BSX, self.heads, self.width)
+            return tuple(_in_plain_operations(blocks_XBhSE, layout) for layout in layouts)
         return _Arrange.apply(projection_BSX, self.heads, self.width, *layouts)  # type: ignore[no-untyped-call, no-any-return]
 
     def by_order(self, values_BhXE: Tensor) -> Tensor:
@@ -236,12 +247,13 @@ class _NgramAttention(RecordableAttention):
 
     def attend(self, queries_BhXW: Tensor, keys_BhXW: Tensor, values_BhNSE: Tensor, mask: Mask) -> Tensor:
         """Return softmax(A) V Wo: [B, T, D]. mask: of n-grams."""
-        sentences, heads, orders, keys, _ = values_BhNSE.shape
+        sentences, heads, orders, keys, head_width = values_BhNSE.shape
         scores_GXY = torch.bmm(queries_BhXW.flatten(0, 1), keys_BhXW.flatten(0, 1).transpose(1, 2))  # Eq. (5)
-        scores_GXY = scores_GXY.to(normalised_dtype(scores_GXY))
-        for row, scale in enumerate(self.scales):
-            scores_GXY[:, row :: len(self.scales)].mul_(scale)
-        scores_BhTX = scores_GXY.view(sentences, heads, -1, orders * keys).masked_fill_(mask.forbidden_XS, -torch.inf)
+        scores_BhTRY = scores_GXY.view(sentences, heads, -1, self.query_rows, orders * keys // self.query_rows)
+        widths_R = torch.arange(1, self.query_rows + 1, dtype=torch.float64, device=scores_GXY.device) * head_width
+        # Not in place: the gradient of a change of a view copies all of it several times.
+        scores_BhTRY = scores_BhTRY * widths_R.rsqrt().to(normalised_dtype(scores_GXY))[:, None]
+        scores_BhTX = scores_BhTRY.flatten(3).masked_fill(mask.forbidden_XS, -torch.inf)
         weights_GTX = torch.softmax(scores_BhTX.flatten(0, 1), dim=-1)  # Eq. (1), Eqs. (7-12)
         if self.record is not None:
             self.record(weights_GTX.view(sentences, heads, -1, orders, keys))

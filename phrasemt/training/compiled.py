@@ -1,4 +1,6 @@
-"""torch.compile of a training's encoder and decoder on packed rows: one graph, in which only the number of rows varies.
+"""torch.compile of a training on packed rows: a graph of encoder and decoder, and one of what the loss does to logits.
+
+Only the number of rows, or of words, varies in each.
 
 `PHRASEMT_COMPILE` in the environment says where: `auto` on GPUs of compute capability 8.0 and newer, `on` also on
 others and on a CPU, whose trainings then read packed rows, `off` nowhere. It belongs to the machine and triggers no
@@ -12,6 +14,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,6 +24,7 @@ from torch._dynamo.utils import calculate_time_spent
 from phrasemt.batching.batch import Source, Target
 from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import TranslationModel
+from phrasemt.nn.losses import Normalised
 
 log = logging.getLogger("phrasemt.train_model")
 
@@ -46,14 +50,15 @@ def seconds_of_compiling() -> float:
 
 
 class Compiled:
-    """Compiles `states` of a model, in a `with` block around each forward pass on packed rows.
+    """Compiles a model, in a `with` block around each forward pass on packed rows.
 
     wanted: False for a block without effect. backend: of torch.compile.
     """
 
     def __init__(self, model: TranslationModel[Any, Any], *, wanted: bool, backend: str = "inductor") -> None:
-        self._model, self._states = model, model.states
-        self._compiled = torch.compile(model.states, fullgraph=True, dynamic=False, backend=backend) if wanted else None
+        self._model, self._states, self._normalise = model, model.states, model.words.normalise
+        compiled = partial(torch.compile, fullgraph=True, dynamic=False, backend=backend)
+        self._compiled = (compiled(self._states), compiled(self._normalise)) if wanted else None
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
@@ -61,10 +66,11 @@ class Compiled:
             yield
             return
         self._model.states = self._of_rows  # type: ignore[method-assign]
+        self._model.words.normalise = self._of_words
         try:
             yield
         finally:
-            del self._model.states
+            del self._model.states, self._model.words.normalise
 
     def gives_up(self, error: Exception) -> bool:
         """Compile no more, after an error that the compiler may have raised. Returns whether it was in use."""
@@ -81,8 +87,14 @@ class Compiled:
             return self._states(source, target)
         for side in (source, target):
             side.map(_rows_vary)
-        states_BTD: Tensor = self._compiled(source, target)
+        states_BTD: Tensor = self._compiled[0](source, target)
         return states_BTD
+
+    def _of_words(self, logits_nV: Tensor, references_n: Tensor, smoothing: float) -> Normalised:
+        if len(references_n) == 1 or self._compiled is None:
+            return self._normalise(logits_nV, references_n, smoothing)
+        normalised: Normalised = self._compiled[1](_rows_vary(logits_nV, "B"), _rows_vary(references_n, "B"), smoothing)
+        return normalised
 
 
 def _rows_vary(x: Tensor, axes: str) -> Tensor:

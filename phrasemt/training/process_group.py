@@ -4,7 +4,8 @@ Gradients are summed once per update, during the last backward pass of each proc
 processes may have different numbers of micro-batches.
 
 A process that waits for the others cannot tell one that hangs from one that has much to do. So each process counts its
-steps of progress, such as a micro-batch, and all of them watch the sum (`_Watch`).
+steps of progress, such as a micro-batch, and all of them watch the sum (`_Watch`). While torch's compiler works, which
+may take minutes in the first updates, each look at it is a step.
 
 The launcher (`phrasemt.machine.launch`, torchrun or srun) sets the environment variables of `torchrun`: RANK,
 WORLD_SIZE, LOCAL_RANK and, for several machines, MASTER_ADDR and MASTER_PORT.
@@ -25,6 +26,7 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as distributed
 from torch import Tensor
+from torch._dynamo.callback import callback_handler
 from torch.distributed.distributed_c10d import Store
 from torch.distributed.rendezvous import rendezvous
 
@@ -170,12 +172,15 @@ class _Watch(threading.Thread):
     """Ends this process when no process of the training has made progress for the time of PATIENCE.
 
     count: steps of progress of this process so far. waiting: whether it waits for the others in a collective operation.
+    compiling: whether torch's compiler works in it.
     A suspended process looks at nothing, so the time until it goes on does not count.
     """
 
     def __init__(self, store: Store, rank: int, size: int, patience: timedelta) -> None:
         super().__init__(daemon=True)
-        self.count, self.waiting = 0, False
+        self.count, self.waiting, self.compiling = 0, False, False
+        callback_handler.register_start_callback(lambda _: setattr(self, "compiling", True))
+        callback_handler.register_end_callback(lambda _: setattr(self, "compiling", False))
         self._store, self._rank, self._size, self._patience = store, rank, size, patience
         self._ended = threading.Event()
 
@@ -183,6 +188,7 @@ class _Watch(threading.Thread):
         """Add the progress of this process to the sum in the store, and look whether the sum grows."""
         added, total, looks = 0, -1, 0
         while not self._wait():
+            self.count += self.compiling
             count = self.count
             try:
                 now = self._store.add("progress", count - added)

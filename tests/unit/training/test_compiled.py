@@ -56,8 +56,8 @@ def test_one_graph_for_any_number_of_rows_computes_the_same(name, train):
     plain = train(name, "off")
     before = seconds_of_compiling()
     compiled = train(name, "on")
-    # Rows with phrases of few tokens may have more phrases than half their positions, and then a graph of their own.
-    assert counters["stats"]["unique_graphs"] <= (2 if SYSTEMS[name].model_inputs.phrases else 1)
+    # Of states and of the loss. Rows of many short phrases may have a graph of their own.
+    assert counters["stats"]["unique_graphs"] <= (3 if SYSTEMS[name].model_inputs.phrases else 2)
     assert not counters["graph_break"]
     assert seconds_of_compiling() > before
     torch.testing.assert_close(compiled, plain, rtol=1e-12, atol=1e-12)

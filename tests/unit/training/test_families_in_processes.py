@@ -22,6 +22,7 @@ import pytest
 import torch
 from drawn_pairs import drawn_reader, plan_of_updates
 from small_systems import SYSTEMS, TARGET_VOCABULARY, random_model
+from torch._dynamo.callback import CallbackTrigger, callback_handler
 from trainings import settings_of_paper
 
 import phrasemt.decoding.decode as decode
@@ -134,16 +135,18 @@ def test_processes_train_alike_and_begin_an_update_again_when_memory_runs_out(tm
 
 
 def hang(rank, size, folder):
-    """The last process makes progress for twice the time that the others wait for it, and then stops."""
+    """The last process makes progress and compiles, each longer than the others wait for it, and then stops."""
     os.environ.update({"RANK": str(rank), "WORLD_SIZE": str(size), RENDEZVOUS: str(folder / "meeting")})
     process_group.PATIENCE = timedelta(seconds=3)
     logging.basicConfig(filename=folder / f"{rank}.log")
     try:
         with join_processes(size) as group:
             if rank == size - 1:
-                for _ in range(60):
+                for _ in range(45):
                     group.progress()
                     time.sleep(0.1)
+                with callback_handler.install_callbacks(CallbackTrigger.DYNAMO, ""):  # as torch.compile does
+                    time.sleep(4.5)
             group.barrier()
             (folder / f"{rank}.met").touch()
             if rank == size - 1:
