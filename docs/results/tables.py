@@ -39,7 +39,7 @@ from run_values import (
 )
 from runs import FOLDER, Run
 
-from phrasemt.printed.results import Figure, baseline_place, row_at
+from phrasemt.printed.results import baseline_place, figures_of_row, row_at
 from phrasemt.report.figures import Series, draw_categories, draw_curves, svg_file
 from phrasemt.scoring.significance import p_text
 
@@ -378,7 +378,8 @@ def _printed_gain(text: str) -> float:
     paper, table, row = row_at(place)
     baseline = baseline_place(place)
     assert baseline is not None
-    gain = Figure(paper=paper, table=table, row=row, column=column).difference_to(row_at(baseline)[2])
+    (figure,) = (one for one in figures_of_row(paper, table, row) if one.column == column)
+    gain = figure.difference_to(row_at(baseline)[2])
     assert gain is not None
     return gain
 
