@@ -169,15 +169,14 @@ class Prices:
         self.study, self.rate = study, rate
         self.unknown: set[str] = set()
         self._cost = functools.cache(self._cost_of)
-        compiling = f"{rate.compiling:.0f} s to compile a Transformer; " if rate.compiling else ""
-        self.assumed = (
-            f"{rate.basis}; {compiling}a search reaches {_SEARCH:.0%} of that rate; {_TOKENS} subwords a sentence; "
-            "max_updates updates; measured or estimated rates of text stages, one core"
-        )
 
     def basis(self) -> Iterator[str]:
         """What the prices so far rest on, and what they leave out."""
-        yield f"assumed: {self.assumed}"
+        compiling = f"{self.rate.compiling:.0f} s to compile a Transformer; " if self.rate.compiling else ""
+        yield (
+            f"assumed: {self.rate.basis}; {compiling}a search reaches {_SEARCH:.0%} of that rate; {_TOKENS} subwords a "
+            "sentence; max_updates updates; measured or estimated rates of text stages, one core"
+        )
         if self.unknown:
             yield f"left out, because their number of lines is not known: {', '.join(sorted(self.unknown))}"
 

@@ -6,7 +6,7 @@ with as many references as the study has, if they were fetched or stand in the m
 a system on one core with bfloat16 matrix units, on captions or short sentences of the language pair.
 
 A `rehearsal` keeps models, batches, annotators and corpora, and does little of each: it shows that the study runs on
-the user's machines, and how fast its models train there (`phrasemt plan --gpu-model measured`). Scores of none of the
+the user's machines, and how fast its models train there (`phrasemt plan --gpus`). Scores of none of the
 three can be compared with a paper.
 
 A larger model of a study stays the larger one: widths and heads are divided, they are not replaced.
@@ -135,7 +135,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "size",
         choices=[*SIZES, REHEARSAL],
         help="micro: generated corpus, minutes; small: about an hour a system; rehearsal: the models, batches and "
-        "corpora of the study with little of each; then `phrasemt plan STUDY --gpus N --gpu-model measured` prices it",
+        "corpora of the study with little of each; then `phrasemt plan STUDY --gpus N` prices it",
     )
     parser.add_argument("--output", type=Output, metavar="FILE", help="the new study (default: standard output)")
 

@@ -58,20 +58,13 @@ def length_penalty(length: int, settings: Decoding) -> float:
     return float(base**settings.length_penalty)
 
 
-def length_limits(source: Source, settings: Decoding) -> Tensor:
-    """Return the longest output of each sentence [B], in subwords; it depends on the length of the source sentence.
-
-    Both lengths are without special symbols.
-    """
-    lengths_B = source.mask_BS.sum(-1) - 1 - (source.ids_BS[:, 0] == BOS).long()
-    return (lengths_B * settings.max_length_factor).ceil().long() + settings.max_length_extra
-
-
 class Allowed:
     """The words that may follow at each step: no `<pad>` and `<s>`, and at the limit of the length only `</s>`."""
 
     def __init__(self, source: Source, settings: Decoding) -> None:
-        self.limits_B = length_limits(source, settings)
+        lengths_B = source.mask_BS.sum(-1) - 1 - (source.ids_BS[:, 0] == BOS).long()
+        # The longest output of each sentence [B], in subwords without special symbols, as the length of the source.
+        self.limits_B = (lengths_B * settings.max_length_factor).ceil().long() + settings.max_length_extra
         # The same on the host, which must know how many sentences a step restricts without waiting for a GPU.
         self.limits: list[int] = self.limits_B.tolist()
         self.last_step = max(self.limits)

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.artefacts.corpus import ContrastivePair, Contrasts
+from phrasemt.artefacts.corpus import Contrasts
 from phrasemt.artefacts.translations import ContrastAccuracy, ContrastDecisions, DistanceCounts, KindCounts
 from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import SourceCollator
@@ -33,10 +32,6 @@ log = logging.getLogger("phrasemt.score_contrasts")
 
 # Groups of distances in words; Xu et al. (2020), Figure 4, print one limit only (docs/decisions.md, X18).
 _GROUPS = ((1, 2), (3, 4), (5, 6), (7, 8), (9, 10), (11, 15), (16, None))
-
-# A source by its row in a split, and a target; their log-probabilities, in the same order.
-Line = tuple[int, str, str]
-Scorer = Callable[[Sequence[Line]], Sequence[float]]
 
 
 def score_contrasts(
@@ -71,56 +66,30 @@ def score_contrasts(
             lines = map(subword_cutter(codes[0], counts[0], settings.vocabulary_threshold), lines)
         return [vocabulary.ids([*filter(None, line.split(" "))]) for line in lines]
 
-    def score(lines: Sequence[Line]) -> Sequence[float]:
-        rows, texts, targets = zip(*lines, strict=True)
-        scores: list[float] = forced_scores(
-            model,
-            collate,
-            prepare(texts, settings.source_tokenizer, source_counts, words.source),
-            prepare(targets, settings.target_tokenizer, target_counts, words.target),
-            _positions(rows, collate),
-        ).tolist()
-        return scores
-
     rows, pairs = Contrasts.read(contrasts)
+    of_pairs = list(zip(rows, pairs, strict=True))
+    # Each different line once: the row of a source in its split, its text, and a target.
+    lines = [*dict.fromkeys((row, one.source, target) for row, one in of_pairs for target in (one.right, one.wrong))]
+    found = forced_scores(
+        model,
+        collate,
+        prepare([text for _, text, _ in lines], settings.source_tokenizer, source_counts, words.source),
+        prepare([target for *_, target in lines], settings.target_tokenizer, target_counts, words.target),
+        _positions([row for row, *_ in lines], collate),
+    )
+    scores = dict(zip(lines, found.tolist(), strict=True))
+    preferred = [scores[row, one.source, one.right] > scores[row, one.source, one.wrong] for row, one in of_pairs]
+    columns = [pair.kind for pair in pairs], [pair.distance for pair in pairs], preferred
     result = ContrastAccuracy(
         dataset=settings.dataset,
         contrast_set=settings.contrast_set,
         system=settings.system,
         seed=settings.seed,
-        **decide(rows, pairs, score),
+        kinds=count_preferred(*columns),
+        decisions=decisions(*columns),
     )
     result.write(accuracy)
-    total = result.total
-    log.info("score_contrasts: %d of %d pairs right", total.right, total.pairs)
-
-
-class Decided(TypedDict):
-    """What a model decided about pairs: counts by kind and distance, and each decision."""
-
-    kinds: list[KindCounts]
-    decisions: ContrastDecisions
-
-
-def decide(rows: Sequence[int], pairs: Sequence[ContrastivePair], score: Scorer) -> Decided:
-    """Find the pairs whose right target has the higher log-probability. Each different line is scored once.
-
-    rows: the row of each pair's source. score: log P(target | source) of lines.
-    """
-    lines = list(
-        dict.fromkeys(
-            (row, pair.source, target)
-            for row, pair in zip(rows, pairs, strict=True)
-            for target in (pair.right, pair.wrong)
-        )
-    )
-    scores = dict(zip(lines, score(lines) if lines else [], strict=True))
-    preferred = [
-        scores[row, pair.source, pair.right] > scores[row, pair.source, pair.wrong]
-        for row, pair in zip(rows, pairs, strict=True)
-    ]
-    columns = [pair.kind for pair in pairs], [pair.distance for pair in pairs], preferred
-    return {"kinds": count_preferred(*columns), "decisions": decisions(*columns)}
+    log.info("score_contrasts: %d of %d pairs right", result.total.right, result.total.pairs)
 
 
 def decisions(kinds: Sequence[str], distances: Sequence[int | None], preferred: Sequence[bool]) -> ContrastDecisions:

@@ -121,7 +121,9 @@ def tune_moses(
     ini = moses_ini(settings.model, settings.decoding, *tables, untuned_weights())
     work = state.absolute() / _digest(settings, ini, *tables, source, reference)
     with _alone(state) as lock:
-        _clear(state, keep=work)
+        for folder in state.iterdir():  # what tunings with other settings or other tables left
+            if folder.is_dir() and folder.name != work.name:
+                shutil.rmtree(folder)
         goes_on = (work / _FINISHED).is_file()
         if not goes_on:
             # Files of a first run that did not end (a half-filtered table) would be taken for finished ones.
@@ -184,13 +186,6 @@ def _alone(state: Path) -> Iterator[int]:
                 next_step="wait for its end, or end `moses` and `mert-moses.pl`, then run again",
             )  # fmt: skip
         yield stream.fileno()
-
-
-def _clear(state: Path, *, keep: Path) -> None:
-    """Remove what tunings with other settings or other tables left."""
-    for folder in state.iterdir():
-        if folder.is_dir() and folder.name != keep.name:
-            shutil.rmtree(folder)
 
 
 def translate_with_moses(

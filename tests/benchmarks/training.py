@@ -8,20 +8,27 @@ first 20, from the training's own reports, evaluations apart. Reading is the tim
 from __future__ import annotations
 
 import argparse
-import itertools
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from phrasemt.artefacts.columns import Examples
-    from phrasemt.batching.sampler import UpdatePlan
+from phrasemt.artefacts.columns import Examples
+from phrasemt.artefacts.training import Metrics, TrainingRecord
+from phrasemt.batching.pack import pack_examples
+from phrasemt.batching.reader import BatchReader, RankReader
+from phrasemt.batching.sampler import UpdatePlan
+from phrasemt.files.lines import write_lines
+from phrasemt.stages.subwords import BuildVocabulary, PackExamples
+from phrasemt.stages.training import TrainModel
+from phrasemt.study.architectures import TransformerModel
+from phrasemt.study.schema import Training
+from phrasemt.text.vocab import build_vocabulary
+from phrasemt.training.trainer import CPU_POSITIONS
 
 UPDATE = int(os.environ.get("BENCHMARK_UPDATE", "4000"))  # target tokens; the test of this script takes fewer
 SEED = 1
@@ -35,13 +42,10 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=60, help="of 4,000 target tokens (default %(default)s)")
     parser.add_argument("--processes", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--precision", nargs="*", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
-    parser.add_argument("--folder", type=Path, help="for the corpus and the trainings (default: a temporary one)")
     options = parser.parse_args()
-    from phrasemt.artefacts.columns import Examples
 
     with tempfile.TemporaryDirectory(prefix="phrasemt-benchmark-") as temporary:
-        folder = options.folder or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = Path(temporary)
         inputs = write_corpus(folder, options.pairs, options.words)
         examples = Examples.open(inputs["train"])
         seconds, pairs = reading_seconds(examples, plan_of(examples))
@@ -61,11 +65,6 @@ def main() -> None:
 
 def write_corpus(folder: Path, pairs: int, words: int) -> dict[str, Path]:
     """Inputs of train_model that are files."""
-    from phrasemt.batching.pack import pack_examples
-    from phrasemt.files.lines import write_lines
-    from phrasemt.stages.subwords import BuildVocabulary, PackExamples
-    from phrasemt.text.vocab import build_vocabulary
-
     rng = np.random.default_rng(1)
     chances = 1 / np.arange(1, words + 1)
     chances /= chances.sum()
@@ -93,24 +92,18 @@ def write_corpus(folder: Path, pairs: int, words: int) -> dict[str, Path]:
     }
 
 
-def plan_of(examples: Examples, update_size: int = UPDATE) -> UpdatePlan:
+def plan_of(examples: Examples) -> UpdatePlan:
     """Updates of a store of pairs."""
-    from phrasemt.batching.sampler import UpdatePlan
-
     lengths = {"source_lengths": examples.source_lengths, "target_lengths": examples.target_lengths}
-    return UpdatePlan(**lengths, update_size=update_size, max_length=256, seed=SEED)
+    return UpdatePlan(**lengths, update_size=UPDATE, max_length=256, seed=SEED)
 
 
-def reading_seconds(examples: Examples, plan: UpdatePlan, updates: int | None = None) -> tuple[float, int]:
-    """Seconds of making the batches of the first updates, or of an epoch, and how many pairs they have."""
-    from phrasemt.batching.reader import BatchReader, RankReader
-    from phrasemt.study.architectures import TransformerModel
-    from phrasemt.training.trainer import CPU_POSITIONS
-
+def reading_seconds(examples: Examples, plan: UpdatePlan) -> tuple[float, int]:
+    """Seconds of making the batches of an epoch, and how many pairs they have."""
     shares = RankReader(BatchReader(examples, TransformerModel().model_inputs), "cpu")
     start = time.perf_counter()
     pairs = 0
-    for rows in itertools.islice(plan.epoch(0), updates):
+    for rows in plan.epoch(0):
         shares.read(rows, CPU_POSITIONS)
         pairs += len(rows)
     return time.perf_counter() - start, pairs
@@ -120,9 +113,6 @@ def train(
     folder: Path, inputs: dict[str, Path], precision: str, processes: int, updates: int
 ) -> tuple[float, float, float]:
     """Target tokens a second after the first report, memory of the first process in MiB, and tokens of the corpus."""
-    from phrasemt.artefacts.columns import Examples
-    from phrasemt.artefacts.training import Metrics, TrainingRecord
-
     budget = {"tokens_per_update": UPDATE, "max_updates": updates, "evaluate_every": updates}
     training = {**budget, "checkpoint_every": updates, "precision": precision}
     with tempfile.TemporaryDirectory(prefix="training-", dir=folder) as name:
@@ -141,10 +131,6 @@ def train_command(
     inputs: dict[str, Path], model: dict[str, object], training: dict[str, object], record: Path
 ) -> list[str]:
     """`train_model` as the workflow runs it; the state stands beside the record."""
-    from phrasemt.stages.training import TrainModel
-    from phrasemt.study.architectures import TransformerModel
-    from phrasemt.study.schema import Training
-
     transformer = TransformerModel.model_validate({**model, "tie": "all"})
     settings = TrainModel(
         model=transformer.trained_part,
