@@ -181,9 +181,6 @@ class Dropout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return dropout(x, self.probability) if self.training and self.probability > 0 else x
 
-    def extra_repr(self) -> str:
-        return f"{self.probability}"
-
 
 NORM_EPSILON = 1e-6
 

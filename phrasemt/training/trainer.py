@@ -352,7 +352,8 @@ class Trainer:
         if mine is None or mine.capacity != self.capacity:
             mine = self.rank_reader.read(rows, self.capacity)
         try:
-            sums = self._accumulate(mine, self._update_size(rows), last=self._gradients.begin_last_pass)
+            units = self._tokens(rows) if self.settings.sentences_per_update is None else len(rows)
+            sums = self._accumulate(mine, units, last=self._gradients.begin_last_pass)
         except torch.OutOfMemoryError:
             short = True
         except Exception as error:
@@ -367,10 +368,6 @@ class Trainer:
 
     def _tokens(self, rows: NDArray[np.int64]) -> int:
         return int(self._reader.examples.target_lengths[rows].sum()) + len(rows)
-
-    def _update_size(self, rows: NDArray[np.int64]) -> int:
-        """Return the number of tokens or sentences that the loss is averaged over."""
-        return self._tokens(rows) if self.settings.sentences_per_update is None else len(rows)
 
     def _accumulate(
         self, mine: RankBatches, units: int, last: Callable[[], object] = lambda: None
