@@ -28,7 +28,7 @@ from phrasemt.report.sections.analyses import (
     gain_analyses,
     length_analyses,
 )
-from phrasemt.report.sections.results import findings_section, origins_section, results_section, scorecard_section
+from phrasemt.report.sections.results import origins_section, results_section, scorecard_section
 from phrasemt.report.sections.sentences import of_side, read_test_sets, sentences_section
 from phrasemt.report.sections.this_run import run_section
 from phrasemt.report.sections.trainings import (
@@ -75,7 +75,6 @@ def write_report(*, settings: WriteReport, cores: int, table: Path, files: list[
     others = [table, *(path for path in files if path not in named_by_the_table)]
     evidence = Measured(table=content, trainings=trainings, gains=gains, attention=of_attention, contrasts=decided)
     sections = [
-        findings_section(content),
         sentences_section(content, read_test_sets(read)),
         results_section(content),
         scorecard_section(content),

@@ -32,7 +32,6 @@ from phrasemt.report.blocks import Key, Place, Runs, by_file, mean_cell, note_on
 from phrasemt.scoring.external import metric_key
 from phrasemt.scoring.scores import check_comparable
 from phrasemt.scoring.significance import decimals_of, holm, mark_of, power_among
-from phrasemt.scoring.statistics import REFERENCE_LENGTH, SYSTEM_LENGTH
 from phrasemt.stages.report import MakeTable
 from phrasemt.study.compared import ComparedFigure
 
@@ -47,8 +46,7 @@ _MEANINGS = {
     "ter": "sacreBLEU on detokenised text; lower is better",
 }
 _WITH_DIFFERENCE = "bleu_tok", "bleu_detok"  # and metrics of your own
-_LENGTHS_OF = "bleu_tok"  # the convention whose tokens count
-_RUNAWAY = 2
+_NOTED = "bleu_tok"  # the score whose differences the notes describe
 _UNTESTED = "No marks, because no system was trained several times: intervals cover the choice of sentences only."
 _VARIATION = (
     "The deviation between trainings is pooled over the systems with several, and stands for those with one, too."
@@ -138,7 +136,7 @@ def _score_block(
         columns.append(column)
         if of_comparisons and (column.key in _WITH_DIFFERENCE or column.key not in HEADINGS):
             columns.append(Column(key=_difference_key(column.key), heading=DIFFERENCE))
-    notes = [note_on_seeds(settings), *_notes_on_rows(settings), *_note_on_lengths(settings, of_scores)]
+    notes = [note_on_seeds(settings), *_notes_on_rows(settings)]
     if of_comparisons:
         notes.append(_note_on_differences(settings, [file for _, file in of_comparisons.values()], rows))
         notes += _note_on_power(rows)
@@ -184,19 +182,6 @@ def _notes_on_rows(settings: MakeTable) -> Iterator[str]:
     ):
         if titles := [title for system, title in settings.translating if system in systems]:
             yield f"{note}: {', '.join(titles)}."
-
-
-def _note_on_lengths(settings: MakeTable, of_scores: Mapping[str, Runs[Scores]]) -> Iterator[str]:
-    """Yield a note that names the systems with outputs of more than twice the tokens of their reference."""
-    found = []
-    for system, title in settings.translating:
-        rows = [row for part in of_scores[system].parts.values() for row in part.statistics[_LENGTHS_OF]]
-        longer = sum(row[SYSTEM_LENGTH] > _RUNAWAY * row[REFERENCE_LENGTH] for row in rows)
-        if longer:
-            ratio = sum(row[SYSTEM_LENGTH] for row in rows) / max(1, sum(row[REFERENCE_LENGTH] for row in rows))
-            found.append(f"{title} {longer:,} of {len(rows):,} (length of all outputs: {ratio:.2f} of the references)")
-    if found:
-        yield f"Outputs of more than {_RUNAWAY} times the tokens of their reference: {'; '.join(found)}."
 
 
 def _difference_key(metric: str) -> str:
@@ -264,7 +249,7 @@ def _note_on_differences(settings: MakeTable, comparisons: Sequence[Comparison],
     ]
     to_others = "".join(f"; {other}" for other in others)
     difference = f"{DIFFERENCE}: difference to {titles[settings.baseline]}{to_others}."
-    key = _difference_key(_LENGTHS_OF)
+    key = _difference_key(_NOTED)
     if not any(row.cells[key].p_value is not None for row in rows.values() if key in row.cells):
         return f"{difference} {_UNTESTED}"
     samples = comparisons[0].samples
@@ -279,7 +264,7 @@ def _note_on_differences(settings: MakeTable, comparisons: Sequence[Comparison],
 
 def _note_on_power(rows: Mapping[str, Row]) -> Iterator[str]:
     """Yield a note on what the trainings could have shown of differences without a mark."""
-    key = _difference_key(_LENGTHS_OF)
+    key = _difference_key(_NOTED)
     of_each = [
         f"{row.title} {power.text}"
         for row in rows.values()
@@ -288,7 +273,7 @@ def _note_on_power(rows: Mapping[str, Row]) -> Iterator[str]:
     if of_each:
         several = sum(key in row.cells for row in rows.values()) > 1
         shown_by = _POWER.format(corrected=" and corrected as the marks are" if several else "")
-        yield f"{DIFFERENCE} of {HEADINGS[_LENGTHS_OF]} without a mark. {shown_by}: {'; '.join(of_each)}."
+        yield f"{DIFFERENCE} of {HEADINGS[_NOTED]} without a mark. {shown_by}: {'; '.join(of_each)}."
 
 
 _NOTE = (

@@ -7,7 +7,6 @@ section "Sentences".
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -255,8 +254,6 @@ def attention_analyses(analyses: Sequence[AttentionAnalysis], titles: Mapping[st
         yield _perplexities(files, label)
     if with_phrases := [file for file in files if any(len(one.mass) > 1 for one in file.attentions)]:
         yield _masses(with_phrases, label)
-    if with_attention := [file for file in files if file.attentions]:
-        yield _entropies(with_attention, label)
 
 
 def _by_test_set(files: Iterable[AttentionAnalysis]) -> dict[str, list[AttentionAnalysis]]:
@@ -345,26 +342,3 @@ def _masses(files: Sequence[AttentionAnalysis], label: Label) -> Analysis:
 
 def _share(part: float, even: float | None) -> str:
     return f"{100 * part:.1f}" + ("" if even is None else f" ({100 * even:.1f})")
-
-
-def _entropies(files: Sequence[AttentionAnalysis], label: Label) -> Analysis:
-    tables = []
-    for caption, of_test_set in _by_test_set(files).items():
-        known = {one.place for file in of_test_set for one in file.attentions}
-        places = [place for place in PLACE_NAMES if place in known]
-        rows = [[label(file), *(_keys_attended(file, place) for place in places)] for file in of_test_set]
-        headings = ["System", *(PLACE_NAMES[place] for place in places)]
-        tables.append(TextTable(caption=caption, headings=headings, rows=rows))
-    text = (
-        "How many keys a position attends to: e to the mean entropy of its weights, of the keys that it may use (mean "
-        "over positions, heads and layers), to all of which even attention would attend. A smaller number means a more "
-        "decided attention."
-    )
-    return Analysis(heading="How decided attention is", text=text, tables=tables)
-
-
-def _keys_attended(file: AttentionAnalysis, place: AttentionPlace) -> str:
-    of_place = [one for one in file.attentions if one.place == place]
-    if not of_place:
-        return "–"
-    return f"{math.exp(fmean(one.entropy for one in of_place)):.1f} of {fmean(one.keys for one in of_place):.1f}"

@@ -1,4 +1,4 @@
-"""What a study found, from its table: the sections "Findings", "Results", "Scorecard" and "Origins".
+"""What a study found, from its table: the sections "Results", "Scorecard" and "Origins".
 
 A difference that is significant is coloured, better and worse alike. Each number of the results links to the list of
 its files in "Origins", with their digests, and the stages and code that made them.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -21,54 +21,6 @@ from phrasemt.report.figures import Drawing, Series, draw_categories
 from phrasemt.report.page import Section, fill
 from phrasemt.report.scores import scorecard_rows
 from phrasemt.scoring.significance import p_text
-
-_LEARNED = 1  # BLEU below it is that of a system that repeats frequent words
-
-
-def findings_section(table: Table) -> Section | None:
-    """Make the section; None for a study without test sets."""
-    titles = dict(table.systems)
-    blocks = [block for block in table.blocks if block.kind == "scores" and block.test_set]
-    found = [(block, list(_findings(block, table.baselines, titles))) for block in blocks]
-    if not found:
-        return None
-    content = fill("sections/results.findings.html", found=found)
-    return Section(anchor="findings", heading="Findings", content=content)
-
-
-def _findings(block: Block, baselines: Mapping[str, str], titles: Mapping[str, str]) -> Iterator[str]:
-    """Yield sentences about the first score of a test set: the best system, and which differences are significant."""
-    score = block.columns[0]
-    rows = [row for row in block.rows if score.key in row.cells]
-    if not rows:
-        return
-    lower = lower_is_better(rows[0].cells[score.key].signature)
-    best = (min if lower else max)(rows, key=lambda row: row.cells[score.key].value)
-    if not lower and best.cells[score.key].value < _LEARNED:
-        yield f"No system has learned to translate yet: the best {score.heading} is below {_LEARNED}. Train longer."
-        return
-    of_all = f"of {len(rows)} systems " if len(rows) > 1 else ""
-    yield f"{best.title} has the best {score.heading} {of_all}({best.cells[score.key].text})."
-    of_score = block.columns[1:2] if len(block.columns) > 1 and block.columns[1].heading == DIFFERENCE else []
-    tested = {row.system: row.cells[one.key] for one in of_score for row in rows if one.key in row.cells}
-    if best.system in tested:
-        yield f"It differs from {titles[baselines[best.system]]} by {_described(tested[best.system])}."
-    elif tested:
-        yield "No system is ahead of it."
-    significant = "; ".join(titles[system] for system, cell in tested.items() if cell.mark)
-    if tested:
-        yield f"Significant at p < 0.05, corrected for the number of systems: {significant or 'none'}."
-    shown = [cell.power.detectable for cell in tested.values() if cell.power is not None and cell.power.deviation]
-    if shown:
-        few, most = f"{min(shown):.2f}", f"{max(shown):.2f}"
-        size = few if few == most else f"{few} to {most}"
-        yield f"These trainings would show a difference of {size} in 80 of 100 repetitions."
-
-
-def _described(cell: Cell) -> str:
-    interval = f", 95 % interval {cell.interval('+')}" if cell.interval() else ""
-    p = p_text(cell.p_value)
-    return f"{cell.text}{interval}, {p if cell.p_value is None else f'p {p}'}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The section "This run": date, hosts, commit, wall times and costs.
+"""The section "This run": date, hosts, commit and costs.
 
 Everything else on the page is equal for equal inputs. No other artefact holds a time or a host. The section stands
 last, so two reports are compared up to its heading. It is made from what the run writes about itself
@@ -23,10 +23,8 @@ from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.training import parameters_text
 from phrasemt.report.page import Section, TextTable, fill
 from phrasemt.report.sections.trainings import TrainingCurve
-from phrasemt.runs.costs import seconds_of_job, seconds_of_jobs
-from phrasemt.runs.display import clock
+from phrasemt.runs.costs import seconds_of_job
 from phrasemt.runs.notes import RunNote, StageNote, notes_of_trainings, now, run_of_this_process, stage_note
-from phrasemt.stages import STAGES
 from phrasemt.study.compared import ComparedCost
 from phrasemt.workflow.paths import Paths, log_of
 
@@ -50,19 +48,9 @@ def run_section(table: Table, trainings: Sequence[TrainingCurve], printed: Seque
         written=_date(now()),
         hosts=sorted({note.host, *(one.host for one in notes)}),
         devices=sorted({report.device for report in reports if report}),
-        tables=[_wall_times(note.study), *cost_tables(note.study, table, trainings, printed)],
+        tables=list(cost_tables(note.study, table, trainings, printed)),
     )
     return Section(anchor="run", heading="This run", content=content)
-
-
-def _wall_times(study: str) -> TextTable:
-    times = {stage: found for stage in STAGES if (found := seconds_of_jobs(study, stage))}
-    return TextTable(
-        caption="Wall times of all finished jobs of the study, in hours, minutes and seconds. Jobs that took their "
-        "outputs from the cache do not count. Jobs run side by side, so the sum is no duration.",
-        headings=("Stage", "Jobs", "Longest", "All"),
-        rows=[(stage, f"{len(found):,}", clock(max(found)), clock(sum(found))) for stage, found in times.items()],
-    )
 
 
 def _date(moment: datetime) -> str:

@@ -19,7 +19,6 @@ from phrasemt.artefacts.card import Card
 from phrasemt.artefacts.table import Scorecard, ScorecardEntry, Table
 from phrasemt.errors import PhrasemtError
 from phrasemt.report.figures import Series, draw_categories, draw_curves
-from phrasemt.report.sections.results import findings_section
 from phrasemt.report.sections.trainings import Setting
 from phrasemt.stages import STAGES
 from phrasemt.workflow import code
@@ -156,7 +155,7 @@ def test_the_page_shows_trainings_settings_cleaning_and_origins(study: GoldenStu
     assert all(note in text for note in table.notes)
 
 
-def test_findings_come_first_then_the_sentences_and_the_scorecard_behind_the_results(study: GoldenStudy) -> None:
+def test_the_sentences_come_first_and_the_scorecard_behind_the_results(study: GoldenStudy) -> None:
     assert 'id="scorecard"' not in source_of(study)
     path = study.results / "table.json"
     table = Table.read(path)
@@ -185,25 +184,13 @@ def test_findings_come_first_then_the_sentences_and_the_scorecard_behind_the_res
     study.write_report()
     source = source_of(study)
     sections = re.findall(r'<section id="(\w+)">', source)
-    assert sections[:4] == ["findings", "sentences", "results", "scorecard"]
-    assert "+ phrases (max) &amp; &lt;b&gt; has the best BLEU tok of 3 systems" in source
+    assert sections[:3] == ["sentences", "results", "scorecard"]
     cells = [" ".join(cell.split()) for cell in Page(source).cells]
     for gap, verdict in (("+0.10", "✓ reproduced"), ("−3.00", "✗ not reproduced")):
         start = cells.index(gap)
         assert cells[start - 3 : start - 1] == [verdict, "28.13"]
         assert cells[start + 2] == "Xu <2020>, Table 2: +Max, BLEU[1]"
     assert f"<li>{note}</li>" in source
-
-
-def test_the_first_finding_says_that_no_system_has_learned(study: GoldenStudy) -> None:
-    table = Table.read(study.results / "table.json")
-    for row in table.blocks[0].rows:
-        row.cells["bleu_tok"] = row.cells["bleu_tok"].model_copy(update={"value": 0.004, "text": "0.00"})
-    section = findings_section(table)
-    assert section is not None
-    first, second, *_ = re.findall(r"<p>(.*)</p>", section.content)
-    assert first.endswith("No system has learned to translate yet: the best BLEU tok is below 1. Train longer.")
-    assert "has the best BLEU tok of 3 systems" in second
 
 
 def test_equal_inputs_give_equal_bytes_in_another_process(study: GoldenStudy) -> None:
@@ -255,7 +242,7 @@ def test_the_page_names_systems_with_dead_networks(study: GoldenStudy) -> None:
     assert re.findall(r"Dead networks in (.*?) \(below\)", text) == ["+ phrases (max) & <b>, demo, seed 2: 3"]
 
 
-@pytest.mark.parametrize("part", ["page.html", "page.css", "page.table.html", "results.findings.html"])
+@pytest.mark.parametrize("part", ["page.html", "page.css", "page.table.html", "results.scorecard.html"])
 def test_a_changed_template_is_changed_code(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     """A changed template changes the digest of the code, so that the report is made again."""
     read = Path.read_bytes

@@ -20,7 +20,6 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_file
 from phrasemt.report import blocks, tables
 from phrasemt.scoring.significance import holm
-from phrasemt.scoring.statistics import REFERENCE_LENGTH, SYSTEM_LENGTH
 
 
 @pytest.fixture
@@ -84,20 +83,6 @@ def test_notes_name_what_a_test_set_shares_with_train(study: GoldenStudy) -> Non
     assert [one.startswith(note) for one in blocks["demo", "test"]].count(True) == 1
     assert any(one.startswith("captions, coco: 2 of 60 pairs also in train") for one in blocks["captions", "coco"])
     assert "1 of 60 pairs also in train" in (study.results / "table.md").read_text().replace("\n", " ")
-
-
-def test_long_outputs_are_named(study: GoldenStudy) -> None:
-    """Two outputs of a system, and one of another seed, have more than twice the tokens of their reference."""
-    assert not any("Outputs of more than" in note for note in table_of(study).notes)
-    for seed, longer in ((1, [0, 5]), (2, [7])):
-        path = study.path("system_scores", system="max", seed=seed)
-        content = json.loads(path.read_text())
-        for sentence in longer:
-            row = content["test_sets"]["test"]["statistics"]["bleu_tok"][sentence]
-            row[SYSTEM_LENGTH] = 2 * row[REFERENCE_LENGTH] + 1
-        rewrite(path, json.dumps(content))
-    (note,) = [note for note in table_of(study).notes if "Outputs of more than" in note]
-    assert "Outputs of more than 2 times the tokens of their reference: + phrases (max) & <b> 3 of 120 (length" in note
 
 
 def test_only_german_blocks_have_the_compound_split(study: GoldenStudy) -> None:
