@@ -167,9 +167,7 @@ def _ids(pair: Pair, made: StageRun) -> Iterator[str]:
 
 def _annotation(pair: Pair, made: StageRun) -> Iterator[str]:
     """Yield the parse or the tags of the sentence, if the sentence belongs to this job's part."""
-    language = made.inputs["sentences"][0].name.split(".")[1]
-    tokens = Path(pair.paths.tokens.at(split=pair.split, language=language))
-    words = parser_tokens(nth(tokens, pair.line))
+    words = parser_tokens(nth(made.inputs["tokens"][0], pair.line))
     path = made.outputs["annotations"]
     (annotation,) = Annotations.open([path]).find([sentence_key(words)]) if words else (None,)
     if annotation is None:

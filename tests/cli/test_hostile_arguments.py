@@ -58,7 +58,7 @@ HOSTILE = {
     "translate text.en --decoding 'beam=['": "argument --decoding: beam: cannot be read as YAML",
     "translate text.en --decoding 'beam=*a'": "argument --decoding: beam: cannot be read as YAML",
     "translate text.en --decoding 'beam=!!python/object:os.system x'": "argument --decoding: beam: cannot be read",
-    f"translate text.en --decoding beam={DIGITS}": "beam: cannot be read as YAML: a whole number of more than 4,300",
+    f"translate text.en --decoding beam={DIGITS}": "beam: cannot be read as YAML: Exceeds the limit (4300 digits)",
     "translate text.en --decoding baem=4": "found 'baem=4'; did you mean 'beam'?",
     "translate text.en --decoding beam": "expected KEY=VALUE",
     # files

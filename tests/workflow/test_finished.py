@@ -7,7 +7,6 @@ import re
 import socket
 import xml.etree.ElementTree
 import zipfile
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -70,7 +69,7 @@ def test_what_a_training_measures_reaches_all_places(undisturbed: Workplace) -> 
 
 
 def test_the_report_describes_the_run_that_wrote_it(undisturbed: Workplace) -> None:
-    """Its host, and how many jobs of each stage the run finished: those that wrote a benchmark, but not the report."""
+    """Its host, its devices, and what systems cost."""
     page = (undisturbed.results / "report.html").read_text().replace("<wbr>", "")
     section = page[page.index('id="run"') :]
     facts = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", section))
@@ -79,12 +78,6 @@ def test_the_report_describes_the_run_that_wrote_it(undisturbed: Workplace) -> N
     devices = {json.loads(note.read_text())["training"]["device"] for note in notes}
     assert facts["Trained on"] == ", ".join(sorted(devices))
     assert re.fullmatch(r"begun \d{4}-\d\d-\d\d \d\d:\d\d UTC, report written .* UTC, \d+ cores", facts["Run"])
-    rows = re.findall(r'<th scope="row">(\w+)</th><td class="wraps">(\d+)</td>', section)
-    jobs = {stage: int(number) for stage, number in rows}
-    folder = undisturbed.folder / "benchmarks" / "tiny"
-    finished_jobs = Counter(path.relative_to(folder).parts[0] for path in folder.rglob("*.tsv"))
-    del finished_jobs["write_report.tsv"]
-    assert jobs == {name.removesuffix(".tsv"): number for name, number in finished_jobs.items()}
     assert "Cost relative to the baseline" in section
 
 
