@@ -85,7 +85,7 @@ def write_report(*, settings: WriteReport, cores: int, table: Path, files: list[
         syntax_section(read[PhraseStatistics], read[ChunkStatistics], read[Card]),
         data_section(read[DroppedPairs], read[ComparedSplits], read[RoundTrip]),
         origins_section(content, others),
-        run_section(content, trainings, settings.costs),
+        run_section(content, trainings),
     ]
     shown = [section for section in sections if section is not None]
     write_text(report, write_page(settings.title, fill("report.html", table=content, titles=titles), shown))

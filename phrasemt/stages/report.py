@@ -10,11 +10,9 @@ from typing import Any, Literal
 from phrasemt.stages.stage import Stage, StudyJob, files, of
 from phrasemt.study.compared import (
     AnalysedFigure,
-    ComparedCost,
     ComparedFigure,
     StudiedClaim,
     analysed_figures,
-    compared_costs,
     compared_figures,
     studied_claims,
 )
@@ -89,7 +87,6 @@ class WriteReport(Stage):
     libraries = ("jinja2", "matplotlib")
 
     title: str
-    costs: list[ComparedCost]  # printed costs of systems, for the section that has times
     claims: list[StudiedClaim]  # of the papers that systems stand for
     figures: list[AnalysedFigure]  # printed figures that analyses find
     controls: dict[str, list[str]] = of("study.controls")  # of systems
@@ -103,7 +100,6 @@ class WriteReport(Stage):
         study = job.study
         return {
             "title": study.title or study.study,
-            "costs": list(compared_costs(study)),
             "claims": list(studied_claims(study)),
             "figures": list(analysed_figures(study)),
         }

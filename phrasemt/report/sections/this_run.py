@@ -29,11 +29,8 @@ from phrasemt.study.compared import ComparedCost
 from phrasemt.workflow.paths import Paths, log_of
 
 
-def run_section(table: Table, trainings: Sequence[TrainingCurve], printed: Sequence[ComparedCost]) -> Section | None:
-    """Make the section about the run that has started this process; None if there is none.
-
-    printed: the printed costs that ours stand beside.
-    """
+def run_section(table: Table, trainings: Sequence[TrainingCurve]) -> Section | None:
+    """Make the section about the run that has started this process; None if there is none."""
     path = run_of_this_process()
     note = RunNote.read(path) if path else None
     if note is None:
@@ -48,7 +45,7 @@ def run_section(table: Table, trainings: Sequence[TrainingCurve], printed: Seque
         written=_date(now()),
         hosts=sorted({note.host, *(one.host for one in notes)}),
         devices=sorted({report.device for report in reports if report}),
-        tables=list(cost_tables(note.study, table, trainings, printed)),
+        table=cost_table(note.study, table, trainings),
     )
     return Section(anchor="run", heading="This run", content=content)
 
@@ -97,12 +94,10 @@ class RelativeCost(NamedTuple):
     updates: float | None = None
 
 
-def cost_tables(
-    study: str, table: Table, trainings: Sequence[TrainingCurve], printed: Sequence[ComparedCost]
-) -> Iterator[TextTable]:
-    """Yield a table of the costs relative to the baselines, and one of the printed costs beside ours."""
+def cost_table(study: str, table: Table, trainings: Sequence[TrainingCurve]) -> TextTable:
+    """Return the costs relative to the baselines; `phrasemt papers` shows the printed ones beside them."""
     relative = relative_costs(dict(table.systems), table.baselines, costs(study, trainings))
-    yield TextTable(
+    return TextTable(
         caption="Cost relative to the baseline. Training: time of the whole training without evaluations, and time for "
         "a target token from the median speed. Decoding: wall time of the jobs that translate all test sets, with "
         "loading. Jobs that ran side by side or on different machines say little: ratios of different hosts or devices "
@@ -113,22 +108,6 @@ def cost_tables(
             for title, cost, ratios, *_ in relative
         ],
         left=("Data set",),
-    )
-    yield TextTable(
-        caption="Cost beside the papers: ratios to the baseline of each system, and to the row of the paper that it "
-        "stands for. As printed: at most 10 % apart; other data or another size: not compared. The papers measured on "
-        "GPUs, with their own code and batches. A time of training is that of the whole training; where the updates "
-        "are not in the ratio of the paper, both are divided by the updates, which is said. Times on one host are "
-        "compared, even where jobs shared it.",
-        headings=("System", "Data set", "Row", "Cost", "Printed", "Ours", "Verdict"),
-        rows=[
-            (
-                *(one.relative.title, one.relative.cost.dataset, one.compared.place, one.compared.cost),
-                *(f"{one.printed:.2f}", _shown(one.ours), ". ".join([one.verdict, *one.compared.notes])),
-            )
-            for one in beside_papers(printed, relative)
-        ],
-        left=("Data set", "Row", "Cost", "Verdict"),
     )
 
 
