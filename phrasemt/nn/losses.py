@@ -81,6 +81,7 @@ def normalise(logits_nV: Tensor, references_n: Tensor, smoothing: float) -> Norm
     it is smaller than the numbers of its type; elsewhere the host would wait for the answer whether any is.
     """
     vocabulary, exact, references_n1 = logits_nV.shape[1], normalised_dtype(logits_nV), references_n[:, None]
+    rows_n1 = torch.arange(len(references_n), device=references_n.device)[:, None]
     fused = torch.compiler.is_compiling()
     here = logits_nV.device.type == "cpu" and not fused
 
@@ -89,7 +90,8 @@ def normalise(logits_nV: Tensor, references_n: Tensor, smoothing: float) -> Norm
         if fused:
             words_V = torch.arange(vocabulary, device=x_nV.device)
             return torch.where(words_V == references_n1, values_n1, x_nV)
-        return x_nV.scatter_(1, references_n1, values_n1)
+        x_nV[rows_n1, references_n1] = values_n1  # on a CPU scatter_ copies numbers of 16 bits to and fro
+        return x_nV
 
     reference_logits_n1 = logits_nV.gather(1, references_n1).to(exact)
     best_n = None if here else logits_nV.max(-1, keepdim=True)
