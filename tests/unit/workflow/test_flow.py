@@ -246,7 +246,8 @@ def _begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = tmp_path / "runs" / "begun.json"
     RunNote(study="mixed", log=None, cores=None, done={}, jobs=[], code={}).write(run)
     study_of(run).write_text(json.dumps(_study(tmp_path, title="as it was")))
-    for name in ("PHRASEMT_MIRROR", "PHRASEMT_CACHE"):
+    # `open_study` sets those that are not set, and no later test of this process may see them.
+    for name in ("PHRASEMT_MIRROR", "PHRASEMT_CACHE", "PHRASEMT_LOCK", "TORCHINDUCTOR_CACHE_DIR"):
         monkeypatch.setenv(name, "anywhere")
     monkeypatch.setenv("PATH", os.environ["PATH"])
     monkeypatch.setenv("PHRASEMT_RUN", str(run))
