@@ -66,13 +66,11 @@ class ComparedFigure(Settings):
 class ComparedCost(Settings):
     """A printed cost of a system, relative to the row that the baseline of the system stands for.
 
-    place: paper, table and row as printed. row: `paper/table/row`. unit: the title of the row that it is relative to.
-    comparable: the data sets where both systems have the size and the data of the paper. updates: of the row, relative
-    to the other one. notes: discrepancies in the paper.
+    row: `paper/table/row`. unit: the title of the row that it is relative to. comparable: the data sets where both
+    systems have the size and the data of the paper. updates: of the row, relative to the other one.
     """
 
     system: str
-    place: str
     row: str
     heading: str
     unit: str
@@ -80,7 +78,6 @@ class ComparedCost(Settings):
     printed: float
     comparable: list[str]
     updates: float = 1.0
-    notes: list[str]
 
 
 def compared_figures(study: Study) -> Iterator[ComparedFigure]:
@@ -117,7 +114,6 @@ def compared_costs(study: Study) -> Iterator[ComparedCost]:
                     updates = [one.training.max_updates if one else 1 for one in sizes]
                     yield ComparedCost(
                         system=name,
-                        place=f"{paper.authors}, {figure.of_table.caption.split(':')[0]}, {figure.of_row.title}",
                         row=place,
                         heading=figure.of_column.heading,
                         unit=figure.of_table.rows[baseline].title,
@@ -125,7 +121,6 @@ def compared_costs(study: Study) -> Iterator[ComparedCost]:
                         printed=figure.cell.value / unit.value,
                         comparable=_on_data(study, f"{paper.paper}/{figure.of_column.data}") if same_size else [],
                         updates=updates[0] / updates[1],
-                        notes=figure.notes,
                     )
 
 

@@ -176,7 +176,6 @@ class CostBesidePaper(NamedTuple):
     """A printed cost beside ours, which is None where it was not measured. Both may be for one update."""
 
     compared: ComparedCost
-    relative: RelativeCost
     printed: float
     ours: float | None
     verdict: str
@@ -197,7 +196,7 @@ def beside_papers(printed: Sequence[ComparedCost], rows: Sequence[RelativeCost])
                 verdict = f"as printed{for_one}"
             else:
                 verdict = f"{'higher' if ours > value else 'lower'} than printed{for_one}"
-            yield CostBesidePaper(cost, row, value, ours, verdict)
+            yield CostBesidePaper(cost, value, ours, verdict)
 
 
 def _shown(ratio: float | None) -> str:

@@ -46,9 +46,7 @@ def test_ratios() -> None:
         "elsewhere": (200, 2.0, None, None, None),
     }
     printed = [
-        ComparedCost(
-            system=system, place="", row="", heading="", unit="", cost=cost, printed=printed, comparable=["d"], notes=[]
-        )
+        ComparedCost(system=system, row="", heading="", unit="", cost=cost, printed=printed, comparable=["d"])
         for system, cost, printed in (
             ("pr", "parameters", 1.4),
             ("pr", "training", 1.3),
@@ -71,7 +69,7 @@ def test_ratios() -> None:
 def test_times_of_other_numbers_of_updates_are_compared_for_one_update() -> None:
     """Transformer Big, 7.73 times the time for three times the updates; ours 2.6 times with as many as base."""
     found = [replace(_cost("base", 100, 1.0, None), updates=20), replace(_cost("pr", 300, 2.6, None), updates=20)]
-    about: dict[str, Any] = {"place": "", "row": "", "heading": "", "unit": "", "notes": [], "comparable": ["d"]}
+    about: dict[str, Any] = {"row": "", "heading": "", "unit": "", "comparable": ["d"]}
     printed = ComparedCost(system="pr", cost="training", printed=7.73, updates=3, **about)
     (one,) = beside_papers([printed], relative_costs(TITLES, {"pr": "base"}, found))
     assert (one.verdict, one.printed) == ("as printed, for one update", pytest.approx(7.73 / 3))
