@@ -11,13 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from phrasemt.artefacts.card import ANNOTATION_VERSION, LONGEST, Card
+from phrasemt.artefacts.card import ANNOTATION_VERSION, Card
 from phrasemt.errors import MismatchError, check_equal
 from phrasemt.symbols import CHUNK_TYPES
 from phrasemt.syntax.conll import TAGS
 from phrasemt.syntax.given_annotators import TreeAnnotator
 from phrasemt.syntax.stanza.runtime import (
-    HARMLESS,
     Device,
     GaveUpError,
     StanzaAnnotator,
@@ -112,38 +111,27 @@ class ParserAnnotator(StanzaAnnotator):
 
     name = "parser"
 
-    def __init__(self, files: Mapping[str, Path], longest: int = LONGEST, device: Device | None = None) -> None:
-        """files: model files by role, such as `constituency` and `vectors`.
+    def _load(self, paths: Mapping[str, str], device: Device) -> None:
+        from stanza.models.common.foundation_cache import FoundationCache
+        from stanza.models.constituency.trainer import Trainer as ParserTrainer
+        from stanza.models.pos.trainer import Trainer as TaggerTrainer
 
-        Raises DataError if Stanza cannot use them, MismatchError if the parser needs other tags than the tagger gives.
-        """
-        super().__init__(longest)
-        paths = {role: str(path) for role, path in files.items()}
-        with loading(files):
-            device = prepare_stanza(device)
-            from stanza.models.common.foundation_cache import FoundationCache
-            from stanza.models.constituency.trainer import Trainer as ParserTrainer
-            from stanza.models.pos.trainer import Trainer as TaggerTrainer
-
-            cache = FoundationCache(local_files_only=True)
-            # With None for a path, Stanza searches for a character model, at last on the network; "" means no model.
-            arguments = {f"charlm_{way}_file": paths.get(f"{way}_charlm", "") for way in ("forward", "backward")}
-            self._model = ParserTrainer.load(
-                paths["constituency"],
-                args={**arguments, "wordvec_pretrain_file": paths["vectors"], "device": device},
-                foundation_cache=cache,
-            ).model
-            self._model.eval()
-            self._tagger = None
-            if "tagger" in paths:
-                vectors = cache.load_pretrain(paths["vectors"])
-                trainer = TaggerTrainer(
-                    pretrain=vectors, model_file=paths["tagger"], device=device, args=arguments, foundation_cache=cache
-                )
-                self._tagger = StanzaTagger(trainer, vectors, "xpos" if self._model.uses_xpos() else "upos")
-        self._check_tags(files)
-        with loading(files):
-            self._annotate(HARMLESS)
+        cache = FoundationCache(local_files_only=True)
+        # With None for a path, Stanza searches for a character model, at last on the network; "" means no model.
+        arguments = {f"charlm_{way}_file": paths.get(f"{way}_charlm", "") for way in ("forward", "backward")}
+        self._model = ParserTrainer.load(
+            paths["constituency"],
+            args={**arguments, "wordvec_pretrain_file": paths["vectors"], "device": device},
+            foundation_cache=cache,
+        ).model
+        self._model.eval()
+        self._tagger = None
+        if "tagger" in paths:
+            vectors = cache.load_pretrain(paths["vectors"])
+            trainer = TaggerTrainer(
+                pretrain=vectors, model_file=paths["tagger"], device=device, args=arguments, foundation_cache=cache
+            )
+            self._tagger = StanzaTagger(trainer, vectors, "xpos" if self._model.uses_xpos() else "upos")
 
     def _check_tags(self, files: Mapping[str, Path]) -> None:
         """Refuse a tagger with another tag set: with unknown tags the parser still makes trees, but useless ones."""
@@ -242,25 +230,14 @@ class ChunkerAnnotator(StanzaAnnotator):
 
     name = "chunker"
 
-    def __init__(self, files: Mapping[str, Path], longest: int = LONGEST, device: Device | None = None) -> None:
-        """files: model files by role, such as `constituency` and `vectors`.
+    def _load(self, paths: Mapping[str, str], device: Device) -> None:
+        from stanza.models.common.foundation_cache import FoundationCache
+        from stanza.models.ner.trainer import Trainer
 
-        Raises DataError if Stanza cannot use them, MismatchError if the model does not give tags of chunks.
-        """
-        super().__init__(longest)
-        with loading(files):
-            device = prepare_stanza(device)
-            from stanza.models.common.foundation_cache import FoundationCache
-            from stanza.models.ner.trainer import Trainer
-
-            cache = FoundationCache(local_files_only=True)
-            vectors = cache.load_pretrain(str(files["vectors"]))
-            path = str(files["chunker"])
-            self._trainer = Trainer(model_file=path, pretrain=vectors, device=device, foundation_cache=cache)
-            self._trainer.model.register_forward_hook(self._remember_scores)
-        self._check_tags(files)
-        with loading(files):
-            self._annotate(HARMLESS)
+        cache = FoundationCache(local_files_only=True)
+        vectors = cache.load_pretrain(paths["vectors"])
+        self._trainer = Trainer(model_file=paths["chunker"], pretrain=vectors, device=device, foundation_cache=cache)
+        self._trainer.model.register_forward_hook(self._remember_scores)
 
     def _check_tags(self, files: Mapping[str, Path]) -> None:
         """Refuse a tagger of named entities, or of other chunk types."""

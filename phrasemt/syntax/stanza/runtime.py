@@ -24,6 +24,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+from phrasemt.artefacts.card import LONGEST
 from phrasemt.errors import DataError
 from phrasemt.files.parallel import batched
 from phrasemt.machine.gpus import torch_has_gpu
@@ -130,9 +131,26 @@ class StanzaAnnotator(ABC):
 
     name: str
 
-    def __init__(self, longest: int) -> None:
-        """longest: largest number of tokens; a longer sentence gets a failure."""
+    def __init__(self, files: Mapping[str, Path], longest: int = LONGEST, device: Device | None = None) -> None:
+        """files: model files by role, such as `constituency` and `vectors`.
+
+        longest: largest number of tokens; a longer sentence gets a failure. Raises DataError if Stanza cannot use the
+        files, MismatchError if they do not fit together or give other annotations.
+        """
         self._longest = longest
+        with loading(files):
+            self._load({role: str(path) for role, path in files.items()}, prepare_stanza(device))
+        self._check_tags(files)
+        with loading(files):
+            self._annotate(HARMLESS)
+
+    @abstractmethod
+    def _load(self, paths: Mapping[str, str], device: Device) -> None:
+        """Load the models, offline."""
+
+    @abstractmethod
+    def _check_tags(self, files: Mapping[str, Path]) -> None:
+        """Raise MismatchError for models with other tags."""
 
     def annotate(self, sentences: Sequence[Tokens]) -> list[Annotation]:
         """One annotation for each sentence, in order. A sentence that cannot be annotated gets a failure.
