@@ -30,7 +30,6 @@ PLAIN_KINDS = {
     "Tagger": of_study("annotators/{annotator}/tagger.pt"),  # the tagger of a trained parser
     "ConstituencyParser": of_study("annotators/{annotator}/constituency.pt"),  # a trained constituency parser
     "Chunker": of_study("annotators/{annotator}/chunker.pt"),  # a trained chunker
-    # the different sentences of one side of a split (phrasemt/syntax/sentences.py)
     # trees that the user gives, by the keys of their sentences (phrasemt/syntax/given_annotators.py)
     "GivenTrees": of_study("annotators/{annotator}/trees.arrow"),
     # chunk tags of the sentences of a split, one file for each job (phrasemt/syntax/annotations.py)
