@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import json
 import re
 import zipfile
@@ -253,16 +254,34 @@ def test_scores_of_other_translations_are_found(whole, capsule):
     assert f"its sidecar names {HYPOTHESIS}" in _differences(path)[LEFT_OUT]
 
 
+ELSEWHERE = ("../outside", "{}/outside", "a/../../outside", "a//outside", "folder/")
+
+
 @pytest.mark.parametrize(
-    "name", ["../outside", "/etc/outside", "a/../../outside", "a\\..\\outside", "C:/outside", "folder/"]
+    ("name", "named"),
+    # The last two are ordinary names outside Windows.
+    [*itertools.product(ELSEWHERE, (False, True)), ("a\\..\\outside", False), ("C:/outside", False)],
 )
-def test_names_that_lead_elsewhere_are_refused(whole, capsule, tmp_path, name):
-    with (
-        pytest.raises(DamagedFileError, match="a member that leads elsewhere"),
-        opened_capsule(capsule({**whole, name: b"x"})),
-    ):
+def test_names_that_lead_elsewhere_are_refused(whole, capsule, tmp_path, name, named):
+    """Also when the manifest names them, and a file of this name and digest lies there."""
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"x")
+    name, note = name.format(tmp_path), json.loads(whole[MANIFEST])
+    if named:
+        note["files"].append({"path": "more", "member": name, "sha256": digest_bytes(b"x")})
+    path = capsule({**whole, MANIFEST: json.dumps(note).encode(), name: b"" if name.endswith("/") else b"y"})
+    with pytest.raises(DamagedFileError, match="lead elsewhere"), opened_capsule(path):
         pass
-    assert not (tmp_path.parent / "outside").exists()
+    assert outside.read_bytes() == b"x"
+    assert list(tmp_path.rglob("outside")) == [outside]
+
+
+def test_two_members_of_one_name_are_refused(whole, capsule):
+    path = capsule(whole)
+    with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(SCORES, b"{}")
+    with pytest.raises(DamagedFileError, match="two of one name"), opened_capsule(path):
+        pass
 
 
 def test_damaged_capsules_are_refused(whole, capsule, tmp_path):
