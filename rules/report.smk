@@ -13,7 +13,6 @@ rule make_table:
             *flow.every(paths.perplexity_scores, systems=flow.language_models),
             *flow.every(paths.chunk_accuracies, systems=flow.chunking),
             *flow.every(paths.contrast_accuracy, systems=flow.translating_by_training, splits="contrastive"),
-            *flow.every(paths.average_scores, systems=flow.models),
             *flow.every(paths.compared_splits),
         ],
     output:

@@ -22,7 +22,7 @@ HEADINGS = {
     "chrf2pp": "chrF++",
     "ter": "TER",
 }
-BlockKind = Literal["scores", "perplexity", "chunks", "mistakes", "contrasts", "averages"]
+BlockKind = Literal["scores", "perplexity", "chunks", "mistakes", "contrasts"]
 Verdict = Literal["reproduced", "within noise", "not reproduced", "other data", "not run"]
 
 
@@ -79,7 +79,7 @@ class Row(Settings):
 
 
 class Block(Settings):
-    """Rows about a test set, about a set of contrastive pairs, or about averaged weights on dev.
+    """Rows about a test set, or about a set of contrastive pairs.
 
     Contrastive pairs have a contrast_set and no test_set. kind: `mistakes` for the pairs of a set by kind of mistake,
     `contrasts` by distance. mistake: the kind, if the block is about one of several. size: of sentences or pairs.

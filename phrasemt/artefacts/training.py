@@ -218,8 +218,3 @@ class AverageScores(JsonFile, DevScores, pattern=of_dataset("models/{system}/{se
     updates: list[int]
     last: LastUpdate
     worse_than_last: bool
-
-    @property
-    def by_place(self) -> dict[tuple[str | int, ...], AverageScores]:
-        """The scores by (data set, dev, system, seed), as those of test sets."""
-        return {(self.dataset, "dev", self.system, self.seed): self}

@@ -1,6 +1,6 @@
-"""How blocks of the results table are made, and those of contrastive pairs, perplexities, chunks and averaged weights.
+"""How blocks of the results table are made, and those of contrastive pairs, perplexities and chunks.
 
-A block is about one test set, one set of contrastive pairs, or dev. A cell names the files that its number comes from.
+A block is about one test set or one set of contrastive pairs. A cell names the files that its number comes from.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any, Generic, TypeVar
 from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.artefacts.sidecar import DigestedFile
 from phrasemt.artefacts.table import Block, BlockKind, Cell, Column, Row
-from phrasemt.artefacts.training import AverageScores
 from phrasemt.artefacts.translations import (
     ChunkAccuracies,
     ChunkAccuracy,
@@ -34,7 +33,7 @@ from phrasemt.scoring.statistics import wilson_interval
 from phrasemt.stages.report import MakeTable
 
 Part = TypeVar("Part", bound=Settings)
-Place = tuple[str, ...]  # data set, and test set, dev or set of contrastive pairs
+Place = tuple[str, ...]  # data set, and test set or set of contrastive pairs
 Key = tuple[str | int, ...]
 
 
@@ -165,12 +164,6 @@ def mean_cell(by_seed: dict[int, float], *, signature: str, sources: Sequence[Di
         by_seed=by_seed,
         deviation=deviation,
     )
-
-
-def dev_bleu_signature(tokenizer: str) -> str:
-    """The beginning of the signature of dev BLEU. tokenizer: sacreBLEU's; with 13a, BLEU is computed on tokens."""
-    tokens, smoothing = ("none", "none") if tokenizer == "13a" else (tokenizer, "exp")
-    return f"BLEU|case:mixed|tok:{tokens}|smooth:{smoothing}"
 
 
 def note_on_seeds(settings: MakeTable) -> str:
@@ -326,60 +319,3 @@ def _chunk_cells(
         return lambda part: 100 * getattr(decisions(part), key)
 
     return {column.key: runs.mean(percentage(column.key), signature) for column in _CHUNK_COLUMNS}
-
-
-_BLEU, _PERPLEXITY = "greedy search", "per token of the vocabulary, without label smoothing"
-_AVERAGE_COLUMNS = [
-    Column(key="dev_bleu", heading="dev BLEU", meaning=_BLEU),
-    Column(key="dev_perplexity", heading="dev perplexity", meaning=_PERPLEXITY),
-    Column(key="last_bleu", heading="last BLEU"),
-    Column(key="last_perplexity", heading="last perplexity"),
-    Column(key="updates", heading="averaged updates"),
-]
-_AVERAGE_NOTE = (
-    "Averages: dev scores of the weights that translate. They are the mean of the weights after the averaged updates "
-    "(in brackets: how many). last: dev scores of the weights after the last update alone."
-)
-
-
-def average_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
-    """Make a block for each data set; no blocks for a study that trains nothing."""
-    titles = {name: title for name, title in settings.systems if name in settings.trained}
-    places = [(dataset, "dev") for dataset in settings.datasets]
-    runs = read_runs(settings, "scores of averaged weights", paths, AverageScores, list(titles), places)
-    blocks = list(make_blocks(settings, "averages", runs, _AVERAGE_COLUMNS, _average_cells, _AVERAGE_NOTE))
-    knowing = ", ".join(titles[system] for system in settings.chunking if system in titles)
-    for block, of_systems in zip(blocks, runs.values(), strict=True):
-        if knowing:
-            given = "Dev perplexities given where the chunks of the reference begin, unlike others"
-            block.notes.append(f"{given}: {knowing}.")
-        worse = [
-            f"{titles[system]} (seed {seed})"
-            for system, of_system in of_systems.items()
-            for seed, file in of_system.parts.items()
-            if file.worse_than_last
-        ]
-        if worse:
-            what = f"Averages of {block.dataset} that are worse on dev than the last update"
-            block.notes.append(f"{what}: {', '.join(worse)}.")
-    return blocks
-
-
-def _average_cells(runs: Runs[AverageScores]) -> dict[str, Cell]:
-    """The cells of a system, in the order of the columns. A language model has no BLEU."""
-    first = runs.first
-    bleu = f"{dev_bleu_signature(first.dev_bleu_tokenizer)}|beam:1|sentences:{first.sentences}"
-    signatures = {"bleu": bleu, "perplexity": f"perplexity|smooth:none|sentences:{first.sentences}"}
-    known = [name for name in signatures if name != "bleu" or first.dev_bleu is not None]
-    ranges = "; ".join(dict.fromkeys(_range(file.updates) for file in runs.parts.values()))
-    updates = runs.mean(lambda file: len(file.updates), "number of averaged checkpoints")
-    return {
-        **{f"dev_{name}": runs.mean(attrgetter(f"dev_{name}"), signatures[name]) for name in known},
-        **{f"last_{name}": runs.mean(attrgetter(f"last.dev_{name}"), signatures[name]) for name in known},
-        "updates": updates.model_copy(update={"text": ranges}),
-    }
-
-
-def _range(updates: Sequence[int]) -> str:
-    """The averaged updates: `360 to 400 (5)`, or `400` for a single checkpoint."""
-    return str(updates[0]) if len(updates) == 1 else f"{updates[0]} to {updates[-1]} ({len(updates)})"

@@ -1,9 +1,9 @@
 """The stage `make_table`: results as JSON with origins, as Markdown for a terminal, as LaTeX for a paper, and as CSV.
 
-The table has one block for each test set and kind of score, for each set of contrastive pairs, and for the averaged
-weights of each data set on dev. A block has one row for each system, in the order of the study. A number is the mean
-over the seeds of its system, computed from unrounded scores and rounded once, half to even. A missing or superfluous
-file, a score of another convention, or a comparison that was made from other scores is an error.
+The table has one block for each test set and kind of score, and for each set of contrastive pairs. A block has one row
+for each system, in the order of the study. A number is the mean over the seeds of its system, computed from unrounded
+scores and rounded once, half to even. A missing or superfluous file, a score of another convention, or a comparison
+that was made from other scores is an error.
 
 tabulate would do the alignment only: marks beside numbers, escapes and mathematics in LaTeX would stay here.
 """
@@ -23,12 +23,11 @@ from phrasemt.artefacts import by_kind
 from phrasemt.artefacts.corpus import ComparedSplits
 from phrasemt.artefacts.scores import Comparison, MetricScores, SystemScores
 from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Table
-from phrasemt.artefacts.training import AverageScores
 from phrasemt.artefacts.translations import ChunkAccuracies, ContrastAccuracy, PerplexityScores
 from phrasemt.corpus.compare_splits import describe
 from phrasemt.errors import DataError
 from phrasemt.files.lines import write_lines
-from phrasemt.report.blocks import average_blocks, chunk_blocks, contrast_blocks, perplexity_blocks
+from phrasemt.report.blocks import chunk_blocks, contrast_blocks, perplexity_blocks
 from phrasemt.report.scores import make_scorecard, score_blocks, scorecard_rows
 from phrasemt.stages.report import MakeTable
 
@@ -49,7 +48,6 @@ def make_table(
         *perplexity_blocks(settings, read[PerplexityScores]),
         *chunk_blocks(settings, read[ChunkAccuracies]),
         *contrast_blocks(settings, read[ContrastAccuracy]),
-        *average_blocks(settings, read[AverageScores]),
     ]
     notes = _notes_on_splits(settings, read[ComparedSplits])
     for block in blocks:

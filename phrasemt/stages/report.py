@@ -26,7 +26,7 @@ class MakeTable(Stage):
     inputs = files(
         files=[
             "SystemScores | MetricScores | Comparison | PerplexityScores | ChunkAccuracies | ContrastAccuracy"
-            " | AverageScores | ComparedSplits"
+            " | ComparedSplits"
         ]
     )
     outputs = files(table="Table", markdown="MarkdownTable", latex="LatexTable", csv="CsvTable")
@@ -44,7 +44,6 @@ class MakeTable(Stage):
     outside: list[str]  # systems whose translations other programs made
     unseeded: list[str] = of("study.unseeded")  # systems in which nothing is drawn at random
     test_sets: list[tuple[str, str]]  # data set and test set of each block
-    datasets: list[str]
     contrasts: list[tuple[str, str]]  # data set and set of contrastive pairs
     language_models: list[str] = of("study.language_models")  # systems with perplexities in place of translations
     chunking: list[str] = of("study.chunking")  # systems that decide about chunks
@@ -63,7 +62,6 @@ class MakeTable(Stage):
             "translating": [(name, title) for name, title in systems if name in study.translating],
             "trained": list(study.models),
             "outside": list(study.outside),
-            "datasets": list(study.datasets),
             "seeds_of": {name: study.seeds_of(name) for name in study.systems},
             "test_sets": [(name, test_set) for name, dataset in datasets for test_set in dataset.test_sets],
             "contrasts": [(name, split) for name, dataset in datasets for split in dataset.contrastive],

@@ -430,7 +430,7 @@ class GoldenStudy:
         metrics.parent.mkdir(parents=True, exist_ok=True)
         Metrics.of([*reports, evaluation]).write(metrics)
 
-    def average(self, dataset: str, system: str, seed: int, **changes: object) -> None:
+    def average(self, dataset: str, system: str, seed: int) -> None:
         """The mean is better than the last update by 1 BLEU, except the mean of `max`, which is worse by 2."""
         bleu = None if system in self.study.language_models else 45 * (1 - SYSTEMS[system][0]) + seed
         content = AverageScores(
@@ -444,7 +444,7 @@ class GoldenStudy:
             dev_perplexity=5 + SYSTEMS[system][0],
             last=LastUpdate(update=6000, dev_bleu=bleu and bleu + (2 if system == "max" else -1), dev_perplexity=5.5),
             worse_than_last=system == "max",
-        ).model_copy(update=changes)
+        )
         self._write("average_checkpoints", {"scores": content}, dataset=dataset, system=system, seed=str(seed))
 
     def _clean(self, dataset: str) -> None:

@@ -469,11 +469,7 @@ def test_a_stage_refuses_a_file_with_a_flipped_bit(finished: Workplace) -> None:
 
 @pytest.mark.parametrize(
     ("name", "reader"),
-    [
-        ("translations/{}/1/test.txt", "scores/max/1.json"),
-        ("contrasts/{}/1/test.json", "table.json"),
-        ("models/{}/1/averaged.json", "table.json"),
-    ],
+    [("translations/{}/1/test.txt", "scores/max/1.json"), ("contrasts/{}/1/test.json", "table.json")],
 )
 def test_a_stage_refuses_the_file_of_another_system(
     finished: Workplace, name: str, reader: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

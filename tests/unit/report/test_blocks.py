@@ -34,10 +34,9 @@ def test_language_models_have_their_own_block(built: Built) -> None:
     study = built("lm", "base", "lm2")
     assert study.study.baseline == "base"
     table, page = table_and_page(study)
-    assert [block.kind for block in table.blocks] == ["scores", "perplexity", "contrasts", "averages"]
+    assert [block.kind for block in table.blocks] == ["scores", "perplexity", "contrasts"]
     systems = [[row.system for row in block.rows] for block in table.blocks]
-    assert systems == [["base"], ["lm", "lm2"], ["base"], ["lm", "base", "lm2"]]
-    assert "dev_bleu" not in table.blocks[3].rows[0].cells, "a language model has no BLEU"
+    assert systems == [["base"], ["lm", "lm2"], ["base"]]
     block = table.blocks[1]
     assert block.heading == "demo, test, perplexity (60 sentences)"
     cell = block.rows[0].cells["per_word"]
@@ -67,7 +66,7 @@ def test_every_score_has_a_tested_difference_for_the_scorecard(built: Built) -> 
 def test_a_system_with_fewer_seeds_has_means_of_its_own_trainings(built: Built) -> None:
     study = built("base", "once", "max")
     table, page = table_and_page(study)
-    assert [block.kind for block in table.blocks] == ["scores", "contrasts", "averages"]
+    assert [block.kind for block in table.blocks] == ["scores", "contrasts"]
     for block in table.blocks:
         seeds = {row.system: {tuple(cell.by_seed) for cell in row.cells.values() if cell.by_seed} for row in block.rows}
         assert seeds == {"base": {(1, 2)}, "once": {(1,)}, "max": {(1, 2)}}
@@ -88,8 +87,7 @@ def test_a_study_of_language_models_alone(built: Built) -> None:
     table, page = table_and_page(study)
     inputs = study.inputs("make_table")
     assert inputs["system_scores"] == inputs["comparison"] == inputs["contrast_accuracy"] == []
-    assert [block.kind for block in table.blocks] == ["perplexity", "averages"]
-    assert [column.key for column in table.blocks[1].columns] == ["dev_perplexity", "last_perplexity", "updates"]
+    assert [block.kind for block in table.blocks] == ["perplexity"]
     assert table.baseline == "lm"
     assert "decoding.beam" not in page
     assert page.count("<svg") == page.count('role="img"') == 2  # loss, perplexity
@@ -98,7 +96,7 @@ def test_a_study_of_language_models_alone(built: Built) -> None:
 def test_the_block_of_chunk_decisions_has_a_row_for_the_majority(built: Built) -> None:
     study = built("base", "bi")
     table, page = table_and_page(study)
-    assert [block.kind for block in table.blocks] == ["scores", "chunks", "contrasts", "averages"]
+    assert [block.kind for block in table.blocks] == ["scores", "chunks", "contrasts"]
     block = table.blocks[1]
     assert block.heading == "demo, test, chunks (60 sentences)"
     assert [column.heading for column in block.columns] == ["boundary", "P", "R", "F1", "label/all", "label"]
@@ -109,8 +107,6 @@ def test_the_block_of_chunk_decisions_has_a_row_for_the_majority(built: Built) -
     assert biscale.cells["label_acc_paper"].by_seed == pytest.approx({1: 46.0, 2: 47.0})
     assert biscale.cells["label_acc_paper"].text == "46.50 ± 0.71"
     assert 'id="from-chunks-demo-test-bi"' in page
-    notes = {block.kind: block.notes for block in table.blocks}
-    assert "Dev perplexities given where the chunks of the reference begin, unlike others: bi." in notes["averages"]
     assert 'id="from-chunks-demo-test-"' in page
 
 

@@ -117,25 +117,6 @@ def test_contrasts_by_distance(study: GoldenStudy) -> None:
     assert cell.signature == "contrastive_accuracy|group:11+|pairs:300"
 
 
-def test_averages_on_dev_stand_beside_the_last_update(study: GoldenStudy) -> None:
-    study.average("captions", "mean", 2, updates=[5500, 6000])
-    demo, captions = table_of(study).blocks[4:]
-    assert (demo.kind, demo.heading) == ("averages", "demo, dev, averages (900 sentences)")
-    base, phrases, mean = (row.cells for row in captions.rows)
-    # 45 * (1 - 0.3) + seed, and one less after the last update
-    assert (base["dev_bleu"].text, base["last_bleu"].text) == ("33.00 ± 0.71", "32.00 ± 0.71")
-    assert (base["dev_perplexity"].text, base["last_perplexity"].text) == ("5.30 ± 0.00", "5.50 ± 0.00")
-    assert base["updates"].text == "5000 to 6000 (3)"
-    assert mean["updates"].text == "5000 to 6000 (3); 5500 to 6000 (2)"
-    assert phrases["last_bleu"].value == phrases["dev_bleu"].value + 2
-    markdown = " ".join((study.results / "table.md").read_text().split())
-    title = "+ phrases (max) & <b>"
-    assert (
-        f"Averages of captions that are worse on dev than the last update: {title} (seed 1), {title} (seed 2)."
-        in markdown
-    )
-
-
 def test_one_seed_and_one_system(golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     table = table_of(GoldenStudy.part(golden, tmp_path, "base", seeds=(1,)))
@@ -163,7 +144,7 @@ def test_markdown_columns_are_aligned(study: GoldenStudy) -> None:
     study.make_table()
     lines = (study.results / "table.md").read_text().split("\n")
     blocks = [list(group) for is_row, group in itertools.groupby(lines, lambda line: line.startswith("|")) if is_row]
-    assert len(blocks) == 6
+    assert len(blocks) == 4
     for rows in blocks:
         assert len({len(row) for row in rows}) == 1
         bars = [i for i, character in enumerate(rows[0]) if character == "|"]
@@ -172,8 +153,8 @@ def test_markdown_columns_are_aligned(study: GoldenStudy) -> None:
     assert lines[0] == "# Phrases on <golden> data"
     assert lines[2] == "## demo, test (60 sentences)"
     signatures = [line for line in lines if line.startswith("- ")]
-    assert len(signatures) == 9
-    assert all("|version:" in line for line in signatures if " dev " not in line)
+    assert len(signatures) == 7
+    assert all("|version:" in line for line in signatures)
     # As Snakemake reads it: what follows --configfile would be a study, too.
     program, *arguments = lines[-2].split()
     read = get_argument_parser().parse_args(arguments)
@@ -186,14 +167,14 @@ def test_latex_is_balanced_and_escaped(study: GoldenStudy) -> None:
     study.make_table()
     latex = (study.results / "table.tex").read_text()
     for environment in ("table", "tabular"):
-        assert latex.count(rf"\begin{{{environment}}}") == latex.count(rf"\end{{{environment}}}") == 6
+        assert latex.count(rf"\begin{{{environment}}}") == latex.count(rf"\end{{{environment}}}") == 4
     body = "\n".join(line for line in latex.split("\n") if not line.startswith("%"))
     assert body.count("{") - body.count(r"\{") == body.count("}") - body.count(r"\}")
     assert r"+ phrases (max) \& $<$b$>$" in body
     assert r"captions, flickr\_2016" in body
     assert not set(body) & set("±†‡Δ")
     rows = [line for line in body.split("\n") if line.endswith(r"\\")]
-    columns = [9 + 1] * 4 + [8 + 1] * 8 + [4 + 1] * 4 + [5 + 1] * 8
+    columns = [9 + 1] * 4 + [8 + 1] * 8 + [4 + 1] * 4
     assert [row.replace(r"\&", "").count("&") + 1 for row in rows] == columns
 
 
@@ -253,7 +234,6 @@ def test_a_file_of_another_kind_is_refused(study: GoldenStudy) -> None:
         ("system_scores", "no scores for captions flickr_2016 mean 2 (expected 18, found 16)"),
         ("comparison", "no comparison for captions flickr_2016 mean (expected 6, found 4)"),
         ("contrast_accuracy", "no contrastive accuracy for demo test mean 2 (expected 6, found 5)"),
-        ("average_scores", "no scores of averaged weights for captions dev mean 2 (expected 12, found 11)"),
         ("compared_splits", "no counts of what captions flickr_2016 shares with train"),
     ],
 )
@@ -295,7 +275,6 @@ _FIRST = "results/golden/demo.en-de/scores/base/1.json"
         ("comparisons/max", ("baseline",), "mean", f"{_OTHER}baseline (expected base, found mean)"),
         ("comparisons/max", ("samples",), 7, "comparisons with different numbers of bootstrap samples"),
         ("contrasts/mean/2/test", ("kinds", 0, "pairs"), 1001, "not the contrastive pairs of the first system"),
-        ("models/max/1/averaged", ("sentences",), 899, "dev cannot be compared with results/golden/"),
     ],
 )  # fmt: skip
 def test_files_that_do_not_belong_together_are_refused(
