@@ -40,7 +40,7 @@ from run_values import (
 from runs import FOLDER, Run
 
 from phrasemt.printed.results import baseline_place, figures_of_row, row_at
-from phrasemt.report.figures import Series, draw_categories, draw_curves, svg_file
+from phrasemt.report.figures import Series, draw_categories, draw_curves
 from phrasemt.scoring.significance import p_text
 
 DOCS = FOLDER.parent
@@ -355,7 +355,7 @@ def draw_gains() -> str:
     theirs = Series(group="WMT, as printed", x=list(printed), y=list(printed.values()))
     names = [re.sub(r" \(`.*\)", "", name(key)) for key in GAINS]
     texts = {"title": "Gains beside the printed ones", "x_label": "system", "y_label": "gain in BLEU"}
-    return svg_file(draw_categories("gains", names, [ours, theirs], **texts, ordered=False))
+    return draw_categories(names, [ours, theirs], **texts, ordered=False).svg
 
 
 def draw_evaluations() -> str:
@@ -367,7 +367,7 @@ def draw_evaluations() -> str:
         trained = f", {len(bleu)} trainings" if len(bleu) > 1 else ""
         series.append(Series(group=re.sub(r" \(`.*\)", "", name(key)) + trained, x=x, y=y))
     labels = {"x_label": "update", "y_label": "dev BLEU"}
-    return svg_file(draw_curves("curves", series, title="Dev BLEU on Multi30k", **labels))
+    return draw_curves(series, title="Dev BLEU on Multi30k", **labels).svg
 
 
 FIGURES = {"gains.svg": draw_gains, "curves.svg": draw_evaluations}

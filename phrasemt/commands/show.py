@@ -43,12 +43,11 @@ def run(options: argparse.Namespace) -> None:
 
 def _write_figures(report: Path, folder: Path) -> None:
     # The table alone needs no drawing library.
-    from phrasemt.report.figures import svg_file
     from phrasemt.report.page import drawings_in
 
     folder.mkdir(parents=True, exist_ok=True)
     for drawing in drawings_in(report.read_text(encoding="utf-8")):
         name = re.sub(r"[^\w.]+", "-", drawing.title).strip("-").lower()
         path = folder / f"{name}.svg"
-        write_text(path, svg_file(drawing))
+        write_text(path, drawing.svg)
         print(path)

@@ -1,20 +1,12 @@
-"""Figures of the report as SVG text, for light and dark pages. Equal values give equal bytes.
-
-Lines and text have the colours of the page: matplotlib draws with placeholder colours, which are then replaced by CSS
-variables (`--series-1` and so on) and `currentColor`. Text remains text, so a reader can search it and a screen reader
-can read it. `svg_file` makes a file of its own from a drawing.
-"""
+"""Figures of the report as SVG files on white. Equal values give equal bytes."""
 
 from __future__ import annotations
 
-import html
 import io
 import itertools
-import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -23,9 +15,8 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-# Placeholder colours, which occur nowhere else in a drawing.
-_SERIES = tuple(f"#0000{number:02x}" for number in range(1, 7))
-_TEXT, _GRID = "#010000", "#020000"
+_SERIES = ("#0072b2", "#b0348a", "#7d6200", "#6547bd", "#007d88", "#555555")
+_TEXT, _GRID = "#1b1d20", "#d9dce0"
 _DASHES = ("-", "--", ":", "-.")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _SHIFT = 0.06  # of the points of neighbouring systems, in categories
@@ -72,14 +63,15 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Drawing:
-    """A figure: SVG text with a description in words for screen readers, and a title."""
+    """A figure: an SVG file, a title, and a description in words for screen readers."""
 
     svg: str
     title: str
+    description: str
 
 
-def draw_curves(name: str, series: Sequence[Series], *, title: str, x_label: str, y_label: str) -> Drawing:
-    """Draw values over updates, one line for each training. name: a name that is unique on the page."""
+def draw_curves(series: Sequence[Series], *, title: str, x_label: str, y_label: str) -> Drawing:
+    """Draw values over updates, one line for each training."""
     figure, axes = _figure(x_label, y_label)
     series = [_thinned(line) for line in series]
     for line, style in _styled(series):
@@ -89,19 +81,11 @@ def draw_curves(name: str, series: Sequence[Series], *, title: str, x_label: str
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=_ROUND))
     _scale_values(axes, [value for line in series for value in line.y])
     last = "; ".join(f"{line.group} ends at {line.y[-1]:.2f}" for line in series)
-    numbers = _numbers(x_label, y_label, series)
-    return _finish(figure, axes, name, title, f"{y_label} by {x_label}. {last}.", numbers)
+    return _finish(figure, axes, title, f"{y_label} by {x_label}. {last}.")
 
 
 def draw_categories(
-    name: str,
-    categories: Sequence[str],
-    series: Sequence[Series],
-    *,
-    title: str,
-    x_label: str,
-    y_label: str,
-    ordered: bool = True,
+    categories: Sequence[str], series: Sequence[Series], *, title: str, x_label: str, y_label: str, ordered: bool = True
 ) -> Drawing:
     """Draw values over categories, with error bars. series: their x are indices into `categories`.
 
@@ -126,31 +110,7 @@ def draw_categories(
             for place, (index, value) in enumerate(zip(line.x, line.y, strict=True))
         ]
         descriptions.append(f"{line.group}: {', '.join(points)}")
-    spoken = f"{y_label} by {x_label}. {'; '.join(descriptions)}."
-    numbers = _numbers(x_label, y_label, series, categories)
-    return _finish(figure, axes, name, title, spoken, numbers)
-
-
-def svg_file(drawing: Drawing) -> str:
-    """Return a drawing as a file of its own, in colours for a white page. It needs no style sheet."""
-    style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
-    light = dict(re.findall(r"(--[\w-]+): (#\w+);", style[: style.index("@media")]))
-    svg = drawing.svg.replace("currentColor", light["--text"])
-    svg = re.sub(r"var\((--[\w-]+)\)", lambda name: light[name[1]], svg)
-    return svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" ', 1) + "\n"
-
-
-def _numbers(x_label: str, y_label: str, series: Sequence[Series], categories: Sequence[str] = ()) -> str:
-    """The values of a figure as lines with tabs, which its metadata hold."""
-    has_intervals = any(line.low is not None for line in series)
-    rows = [["name", x_label, y_label, *(["low", "high"] if has_intervals else [])]]
-    for line in series:
-        ends = (line.low, line.high) if line.low is not None and line.high is not None else ()
-        for x, *values in zip(line.x, line.y, *ends, strict=True):
-            rows.append(
-                [line.group, categories[int(x)] if categories else f"{x:g}", *(f"{value:.6g}" for value in values)]
-            )
-    return "".join("\t".join(" ".join(cell.split()) for cell in row) + "\n" for row in rows)
+    return _finish(figure, axes, title, f"{y_label} by {x_label}. {'; '.join(descriptions)}.")
 
 
 def _interval(line: Series, place: int) -> str:
@@ -196,7 +156,7 @@ def _thinned(line: Series) -> Series:
     return Series(group=line.group, x=x, y=y)
 
 
-def _finish(figure: Figure, axes: Axes, name: str, title: str, description: str, numbers: str) -> Drawing:
+def _finish(figure: Figure, axes: Axes, title: str, description: str) -> Drawing:
     with matplotlib.rc_context(_STYLE):
         handles, labels = axes.get_legend_handles_labels()
         columns = 2 if max(map(len, labels)) <= _LEGEND_WIDTH // 2 else 1
@@ -206,20 +166,7 @@ def _finish(figure: Figure, axes: Axes, name: str, title: str, description: str,
         figure.draw_without_rendering()  # measures the legend
         figure.set_figheight(_SIZE[1] + legend.get_window_extent().height / figure.dpi)
         buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    return Drawing(svg=_for_page(buffer.getvalue(), name, f"{title}. {description}", numbers), title=title)
-
-
-def _for_page(svg: str, name: str, description: str, numbers: str) -> str:
-    """Turn an SVG file into a part of a page: no header, no style sheet, unique ids, colours and fonts of the page."""
-    svg = re.sub(r"<(metadata|style)\b.*?</\1>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
-    view = re.search(r'viewBox="[^"]*"', svg)
-    assert view is not None
-    opening = f'<svg {view[0]} role="img" aria-label="{html.escape(description)}">'
-    body = svg[svg.index(">") + 1 :]
-    body = re.sub(r"font-family: [^;\"]*; ?", "", body)
-    body = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", body)
-    for number, colour in enumerate(_SERIES, start=1):
-        body = body.replace(colour, f"var(--series-{number})")
-    body = body.replace(_GRID, "var(--grid)").replace(_TEXT, "currentColor").replace("xlink:href", "href")
-    return f"{opening}<metadata>{html.escape(numbers)}</metadata>{body}".strip()
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    svg = buffer.getvalue()
+    # Without the header, which names the document type by an address.
+    return Drawing(svg=svg[svg.index("<svg") :], title=title, description=f"{title}. {description}")

@@ -1,4 +1,4 @@
-// Below each table and figure stands a link to its numbers, with tabs between them.
+// Below each table stands a link to its numbers, with tabs between them.
 "use strict";
 (() => {
   const link = (what, text, after) => {
@@ -17,9 +17,5 @@
     const cell = (one) => one.textContent.trim().replace(/\s+/g, " ");
     const name = table.closest("section").querySelector("h2").textContent;
     link(name, () => [...table.rows].map((row) => [...row.cells].map(cell).join("\t") + "\n").join(""), table.parentElement);
-  }
-  for (const figure of document.querySelectorAll("figure")) {
-    const numbers = figure.querySelector("svg > metadata");
-    if (numbers) link(figure.querySelector("figcaption").textContent, () => numbers.textContent, figure.querySelector("svg"));
   }
 })();

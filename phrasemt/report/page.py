@@ -22,6 +22,7 @@ from markupsafe import Markup
 from phrasemt.report.figures import Drawing
 
 _FOLDER = Path(__file__).parent
+_SVG = "data:image/svg+xml;base64,"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +82,11 @@ def write_page(title: str, introduction: str | Markup, sections: Sequence[Sectio
 
 def drawings_in(page: str) -> list[Drawing]:
     """Return the figures of a page that was written here, in their order."""
-    found = re.findall(r"<figure><figcaption>(.*?)</figcaption>(<svg .*?</svg>)</figure>", page, re.DOTALL)
-    return [Drawing(svg=svg, title=html.unescape(title)) for title, svg in found]
+    found = re.findall(rf'<figcaption>(.*?)</figcaption><img src="{re.escape(_SVG)}(.*?)" alt="(.*?)">', page)
+    return [
+        Drawing(svg=base64.b64decode(svg).decode(), title=html.unescape(title), description=html.unescape(description))
+        for title, svg, description in found
+    ]
 
 
 def _environment() -> jinja2.Environment:
@@ -95,11 +99,14 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     environment.filters.update(
-        minus=lambda text: re.sub(r"(?<!\w)-(?=\d)", "−", text),
-        svg=lambda drawing: Markup(drawing.svg),
-        breakable=_breakable,
+        minus=lambda text: re.sub(r"(?<!\w)-(?=\d)", "−", text), image=_image, breakable=_breakable
     )
     return environment
+
+
+def _image(drawing: Drawing) -> Markup:
+    content = base64.b64encode(drawing.svg.encode()).decode()
+    return Markup('<img src="{}{}" alt="{}">').format(_SVG, content, drawing.description)
 
 
 def _breakable(name: str) -> Markup:

@@ -61,7 +61,6 @@ def length_analyses(scored: Iterable[Gains], titles: Mapping[str, str]) -> Itera
         tables.append(TextTable(caption=f"{one.name}; BLEU tok", headings=headings, rows=rows))
         drawings.append(
             draw_categories(
-                f"lengths-{one.name.replace(', ', '-')}",
                 [group.name for group in groups],
                 series,
                 title=f"{one.name}: BLEU by length",
@@ -319,7 +318,6 @@ def _masses(files: Sequence[AttentionAnalysis], label: Label) -> Analysis:
         name = f"{label(file)}, {file.dataset} {file.test_set}"
         drawings.append(
             draw_categories(
-                f"mass-{file.system}-{file.seed}-{file.dataset}-{file.test_set}",
                 list(map(str, layers)),
                 series,
                 title=f"{name}: {mean:.1f} % on n-grams{even_mean}",

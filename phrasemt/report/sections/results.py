@@ -79,7 +79,6 @@ def contrast_figures(table: Table) -> Iterator[Drawing]:
         if block.contrast_set is not None and groups:
             place = ", ".join(filter(None, (block.dataset, block.contrast_set, block.mistake)))
             yield draw_categories(
-                block.name,
                 [group.removeprefix(of_one) for group in groups],
                 [_series(row, groups) for row in block.rows],
                 title=f"{place}: accuracy on contrastive pairs",

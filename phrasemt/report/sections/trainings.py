@@ -110,8 +110,7 @@ def curves(dataset: str, trainings: Sequence[TrainingCurve], titles: Mapping[str
     for title, series in lines.items():
         if series:
             y_label = "loss per token" if title == "training loss" else title
-            name = f"{title.split()[1]}-{dataset}"
-            yield draw_curves(name, series, title=f"{dataset}: {title}", x_label="updates", y_label=y_label)
+            yield draw_curves(series, title=f"{dataset}: {title}", x_label="updates", y_label=y_label)
 
 
 @dataclass(frozen=True, kw_only=True)
