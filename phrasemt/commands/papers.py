@@ -153,15 +153,9 @@ def _write_claims(
     papers: Sequence[Paper], studies: Sequence[Path], ratings: Mapping[str, SystemRating], form: str
 ) -> None:
     rows = [row for paper in papers for study in studies for row in claims_beside(study, paper.paper, ratings)]
-    table = ledger(papers, rows)
-    if form == "csv":
-        csv.writer(sys.stdout, lineterminator="\n").writerows(table)
-    elif form == "latex":
-        columns = "p{3cm}p{1cm}p{1.5cm}p{2.5cm}p{2.5cm}p{1.5cm}rrp{1.5cm}p{1.5cm}"
-        caption = f"Claims of {', '.join(paper.authors for paper in papers)}"
-        sys.stdout.write("\n".join(latex_tabular(caption, "claims", table, columns=columns, wide=True)) + "\n")
-    else:
-        sys.stdout.write("\n".join(markdown_rows(table, right=())) + "\n")
+    caption = f"Claims of {', '.join(paper.authors for paper in papers)}"
+    columns = "p{3cm}p{1cm}p{1.5cm}p{2.5cm}p{2.5cm}p{1.5cm}rrp{1.5cm}p{1.5cm}"
+    _write_table(form, caption, "claims", ledger(papers, rows), columns=columns)
 
 
 def _describe(paper: Paper, known: Mapping[PrintedAt, Sequence[Known]] | None) -> Iterator[str]:
@@ -209,13 +203,21 @@ def _write_tables(paper: Paper, known: Mapping[PrintedAt, Sequence[Known]], form
             cells = [_cells(of_table[name].get((row_name, column)), known) for column in one.columns]
             rows.append([row.title, *(text for pair in cells for text in pair)])
         caption = f"{paper.authors}, {one.caption}"
-        if form == "csv":
-            csv.writer(sys.stdout, lineterminator="\n").writerows([caption, *row] for row in rows)
-        elif form == "latex":
-            sys.stdout.write("\n".join(latex_tabular(caption, f"{paper.paper}-{name}", rows)) + "\n\n")
-        else:
-            lines = [f"**{caption}**", "", *markdown_rows(rows, right=range(1, len(rows[0]))), "", ""]
-            sys.stdout.write("\n".join(lines))
+        _write_table(form, caption, f"{paper.paper}-{name}", rows)
+
+
+def _write_table(form: str, caption: str, label: str, rows: Sequence[Sequence[str]], *, columns: str = "") -> None:
+    """Write a table. columns: alignment in LaTeX of a wide table of words; by default of one of several of figures."""
+    if form == "csv":
+        named = rows if columns else [[caption, *row] for row in rows]
+        csv.writer(sys.stdout, lineterminator="\n").writerows(named)
+        return
+    if form == "latex":
+        lines = [*latex_tabular(caption, label, rows, columns=columns, wide=bool(columns)), ""]
+    else:
+        right = () if columns else range(1, len(rows[0]))
+        lines = [f"**{caption}**", "", *markdown_rows(rows, right=right), ""]
+    sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
 def _cells(figure: Figure | None, known: Mapping[PrintedAt, Sequence[Known]]) -> tuple[str, str]:

@@ -102,6 +102,18 @@ def test_claims_stand_beside_what_a_study_measures(capsys: pytest.CaptureFixture
     assert "level weights: needs systems that stand for xu2020/table-2/max-attn-ta" in capsys.readouterr().out
 
 
+def test_claims_are_a_table_in_three_formats(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = {}
+    for form in ("csv", "markdown", "latex"):
+        assert main(["papers", "xu2020", "--claims", "--study", "en-de.yaml", "--format", form]) == 0
+        printed[form] = capsys.readouterr().out
+    heading, *rows = csv.reader(io.StringIO(printed["csv"]))
+    assert heading[:3] == ["claim", "hedge", "place"]
+    assert printed["markdown"].count("\n| ") == len(rows) + 2
+    assert printed["latex"].count(r" \\") == len(rows) + 1
+    assert printed["latex"].count(r"\begin{table*}") == 1
+
+
 def test_the_training_data_of_a_study_fill_their_cell(capsys: pytest.CaptureFixture[str]) -> None:
     corpus = Path("results/en-fr/wmt.en-fr/corpus")
     corpus.mkdir(parents=True)
