@@ -12,7 +12,7 @@ from pathlib import Path
 
 from phrasemt.artefacts.corpus import OriginalFile
 from phrasemt.files.source_file import MIRROR, SourceFile
-from phrasemt.registry.corpora import Corpus, CorpusPart, contrasts_of, corpus, files_of, load_registry, source_file
+from phrasemt.registry.corpora import Corpus, contrasts_of, corpus, files_of, load_registry, source_file
 from phrasemt.runs.display import size, table
 from phrasemt.study.datasets import RegistryText
 from phrasemt.study.reading import load_study
@@ -22,7 +22,7 @@ from phrasemt.workflow.inputs import is_at_hand
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("id", nargs="?", metavar="ID", help="show the files, checksums and citation of this corpus")
+    what.add_argument("id", nargs="?", metavar="ID", help="print the entry of this corpus in the registry, as YAML")
     what.add_argument("--study", type=Path, metavar="STUDY", help="list what this study fetches, and what you bring")
 
 
@@ -34,8 +34,16 @@ def run(options: argparse.Namespace) -> None:
     if options.study is not None:
         lines = _needed(load_study(options.study))
     else:
-        lines = _list() if options.id is None else _show(corpus(options.id))
+        lines = _list() if options.id is None else _entry(corpus(options.id))
     sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+def _entry(entry: Corpus) -> Iterator[str]:
+    """Yield the entry as the registry has it."""
+    import yaml
+
+    content = entry.model_dump(mode="json", exclude_defaults=True)
+    yield from yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=110).splitlines()
 
 
 def _list() -> Iterator[str]:
@@ -110,42 +118,3 @@ def files_of_study(study: Study) -> tuple[dict[tuple[str, str], SourceFile], lis
         read = files_of(corpus_id, part, language, functools.partial(is_at_hand, corpus_id))
         files |= {(corpus_id, name): source_file(corpus_id, name) for name in read}
     return files, list(dict.fromkeys(own))
-
-
-def _made_of(part: CorpusPart) -> str:
-    if (rule := part.selection) is None:
-        return ""
-    rules = [
-        f"rows of {', '.join(rule.parts)}" if rule.parts else "",
-        "without repeated ones" if rule.distinct else "",
-        f"at least {rule.min_words} words" if rule.min_words > 1 else "",
-        f"ratio of characters below {rule.ratio_below}" if rule.ratio_below else "",
-        f"runs of {rule.blocks.size} whose number modulo {rule.blocks.period} is among {rule.blocks.numbers}"
-        if rule.blocks
-        else "",
-        f"no sentence of {', '.join(rule.apart_from)}" if rule.apart_from else "",
-    ]
-    return f" ({'; '.join(filter(None, rules))})"
-
-
-def _show(entry: Corpus) -> Iterator[str]:
-    yield entry.id
-    for name, text in (("about", entry.description), ("terms", entry.terms), ("cite", entry.citation)):
-        yield from textwrap.wrap(text, 110, initial_indent=f"  {name:<6}", subsequent_indent=" " * 8)
-    yield "parts"
-    for name, part in entry.parts.items():
-        lines = f"{part.lines} lines" if part.lines else "unknown number of lines"
-        yield f"  {name}: {lines}{_made_of(part)}"
-        for language, side in part.sides.items():
-            where = f"{side.file}, {side.member}" if side.member else side.file
-            yield f"    {language}: {where}" + (f", column {side.column}" if side.column else "")
-    for name, pairs in entry.contrasts.items():
-        yield f"  {name}: contrastive pairs {'-'.join(pairs.languages)}, {', '.join(pairs.files)}"
-    yield "files"
-    for file in entry.files:
-        yield f"  {file.name}"
-        yield f"    {file.url}"
-        if file.by_hand:
-            yield f"    by hand: {file.by_hand}; the file lies in the mirror as {entry.id}/{file.name} ({MIRROR})"
-        checksum = " ".join(file.checksum) if file.checksum else f"no checksum: {file.unverified}"
-        yield f"    {f'{file.bytes} bytes' if file.bytes else 'unknown size'}, {checksum}"
