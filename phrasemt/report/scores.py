@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 from phrasemt.artefacts.scores import (
     Comparison,
@@ -48,6 +47,7 @@ _MEANINGS = {
 _WITH_DIFFERENCE = "bleu_tok", "bleu_detok"  # and metrics of your own
 _NOTED = "bleu_tok"  # the score whose differences the notes describe
 _UNTESTED = "No marks, because no system was trained several times: intervals cover the choice of sentences only."
+_AGAIN = "delete it and run again"
 _VARIATION = (
     "The deviation between trainings is pooled over the systems with several, and stands for those with one, too."
 )
@@ -109,14 +109,14 @@ def _score_block(
             runs, key = of_metrics[metric, *place][system], metric_key(metric)
             for path, part in by_file({system: runs}).items():
                 what = f"metric {metric} has scores of another number of sentences"
-                check_equal(first.sentences, part.sentences, what, where=path, next_step="delete it and run again")
+                check_equal(first.sentences, part.sentences, what, where=path, next_step=_AGAIN)
             cells[key] = runs.mean(attrgetter("score"), runs.first.signature, decimals=4)
         rows[system] = Row(system=system, title=title, cells=cells)
     compared = {}
     for system in (name for name in rows if name in settings.baselines):
         source, file = of_comparisons[*place, system]
         compared[system] = source, file.test_sets[place[1]]
-        _check_comparison(source, file, compared[system][1], settings, rows)
+        _check_comparison(source.path, compared[system][1], rows[settings.baselines[system]], rows[system])
     scored = [one for one in _score_columns(settings) if any(one.key in row.cells for row in rows.values())]
     for name in (
         column.key for column in scored
@@ -214,25 +214,13 @@ def _difference_cell(
     )
 
 
-def _check_comparison(
-    source: DigestedFile, file: Comparison, comparison: ComparisonOnTestSet, settings: MakeTable, rows: dict[str, Row]
-) -> None:
+def _check_comparison(path: str, compared: ComparisonOnTestSet, baseline: Row, system: Row) -> None:
     """Check that a comparison was made from the scores of the table. Raises MismatchError if not."""
-    pairs: list[tuple[str, Any, Any]] = [
-        ("baseline", settings.baselines[file.system], file.baseline),
-        ("seeds", sorted(settings.seeds_of[file.system]), sorted(file.system_seeds)),
-        ("seeds of the baseline", sorted(settings.seeds_of[file.baseline]), sorted(file.baseline_seeds)),
-    ]
-    for name, metric in comparison.metrics.items():
-        for side, estimate in ((file.baseline, metric.baseline), (file.system, metric.system)):
-            cell = rows[side].cells.get(name) if side in rows else None
-            if cell is None or cell.signature != metric.signature:
-                pairs.append((f"convention of {name}", cell and cell.signature, metric.signature))
-            elif not math.isclose(cell.value, estimate.value, abs_tol=1e-9):
-                pairs.append((f"{name} of {side}", cell.value, estimate.value))
-    for what, expected, found in pairs:
-        problem = f"the comparison was made from other scores than the table: difference in {what}"
-        check_equal(expected, found, problem, where=source.path, next_step="delete it and run again")
+    for name, metric in compared.metrics.items():
+        for row, estimate in ((baseline, metric.baseline), (system, metric.system)):
+            if not math.isclose(row.cells[name].value, estimate.value, abs_tol=1e-9):
+                problem = f"the comparison was made from other scores than the table: {name} of {row.system}"
+                check_equal(row.cells[name].value, estimate.value, problem, where=path, next_step=_AGAIN)
 
 
 def _note_on_differences(settings: MakeTable, comparisons: Sequence[Comparison], rows: Mapping[str, Row]) -> str:
