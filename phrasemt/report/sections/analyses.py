@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from statistics import fmean
 
 from phrasemt.artefacts.scores import GainByLength, MetricComparison
@@ -292,11 +291,11 @@ def _without(file: AttentionAnalysis, perplexity: float | None) -> str:
 
 
 def _masses(files: Sequence[AttentionAnalysis], label: Label) -> Analysis:
-    drawings, tables = [], []
+    drawings = []
     for file in files:
         found = [one for one in file.attentions if len(one.mass) > 1]
         layers = sorted({one.layer for one in found})
-        series, rows = [], []
+        series = []
         for place in dict.fromkeys(one.place for one in found):
             of_place = [one for one in found if one.place == place]
             on_phrases = [[100 * sum(head[1:]) for head in one.heads] for one in of_place]
@@ -309,9 +308,6 @@ def _masses(files: Sequence[AttentionAnalysis], label: Label) -> Analysis:
                     high=list(map(max, on_phrases)),
                 )
             )
-            for one in of_place:
-                shares = (_share(part, chance) for part, chance in zip_longest(one.mass, one.even))
-                rows.append([f"{PLACE_NAMES[place]}, layer {one.layer}", *shares])
         mean = round(fmean(one.phrase_mass for one in found), 1)
         chances = [one.even_phrase_mass for one in found]
         even_mean = "" if None in chances else f" (even: {fmean(one for one in chances if one is not None):.1f} %)"
@@ -325,18 +321,9 @@ def _masses(files: Sequence[AttentionAnalysis], label: Label) -> Analysis:
                 y_label="attention on n-grams, %",
             )
         )
-        orders = max(len(one.mass) for one in found)
-        headings = [name, "tokens", *(f"{order}-grams" for order in range(2, orders + 1))]
-        tables.append(
-            TextTable(caption="Share of attention by order, percent (of even attention)", headings=headings, rows=rows)
-        )
     text = (
         "Share of attention that n-grams of two or more tokens have, mean over the positions of the test set and the "
         "heads; bars reach from the head with the smallest share to the one with the largest. Even: the share if all "
         "tokens and n-grams that a position may use had the same weight, as in a model that has learned nothing."
     )
-    return Analysis(heading="Attention on n-grams by layer", text=text, drawings=drawings, tables=tables)
-
-
-def _share(part: float, even: float | None) -> str:
-    return f"{100 * part:.1f}" + ("" if even is None else f" ({100 * even:.1f})")
+    return Analysis(heading="Attention on n-grams by layer", text=text, drawings=drawings)

@@ -134,7 +134,6 @@ def test_numbers_of_the_files(tmp_path: Path, monkeypatch: Any) -> None:
     (drawing,) = masses.drawings
     assert drawing.title == "phrasal <1-2>, d test: 60.0 % on n-grams"
     assert "60.0 (50.0 to 70.0) at 1, 60.0 (50.0 to 70.0) at 2" in drawing.description
-    assert masses.tables[0].rows[0] == ["decoder, source, layer 1", "40.0", "60.0"]
 
 
 def test_systems_stand_beside_their_controls(tmp_path: Path, monkeypatch: Any) -> None:
