@@ -266,6 +266,12 @@ def boundaries(key: str) -> str:
     return f"{100 * part.chunks['boundary_acc']:.1f}"
 
 
+def dev_nats(key: str, other: str) -> str:
+    """The difference of the averaged weights to those of another system, in nats per token of dev; less is better."""
+    one, two = (statistics.mean(math.log(run.average["dev_perplexity"]) for run in runs(of)) for of in (key, other))
+    return f"{one - two:+.3f}"
+
+
 def perplexity(key: str) -> str:
     """The perplexity of a language model per word on the test set; the end of a sentence counts as a word."""
     return f"{perplexity_of(key):.2f}"
