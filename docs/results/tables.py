@@ -1,4 +1,4 @@
-"""Writes the tables of trainings and the figures into the documents (`DOCUMENTS`): `make tables`.
+"""Writes the tables of trainings into the documents (`DOCUMENTS`), and the files of `WRITTEN`: `make tables`.
 
 A line `<!-- table: NAME -->` stands before each of these tables. `TABLES` makes most of them; docs/results/templates.md
 has the others, with values in braces. A test compares all tables with what is made here.
@@ -10,6 +10,7 @@ docs/results/run_values.py makes the values, and explains the keys of systems.
 
 from __future__ import annotations
 
+import csv
 import functools
 import re
 import statistics
@@ -40,13 +41,16 @@ from run_values import (
 from runs import FOLDER, Run
 
 from phrasemt.printed.results import baseline_place, figures_of_row, row_at
+from phrasemt.report.claims import LEDGER_COLUMNS
 from phrasemt.report.figures import Series, draw_categories, draw_curves
+from phrasemt.report.tables import latex_tabular
 from phrasemt.scoring.significance import p_text
 
 DOCS = FOLDER.parent
 DOCUMENTS = [
     DOCS.parent / "README.md",
     DOCS / "findings.md",
+    DOCS / "claims.md",
     DOCS / "results.md",
     DOCS / "results-log.md",
     *sorted((DOCS / "papers").glob("*.md")),
@@ -286,7 +290,19 @@ def _tables_of(study: str) -> Iterator[tuple[str, Callable[[], Table]]]:
         yield "ablations", lambda: of_ablations(keys_of(study, one["ablations"]))
 
 
+def claims() -> Table:
+    """What `phrasemt papers --claims --format csv --study studies/demo-claims.yaml` wrote."""
+    return list(csv.reader((FOLDER / "claims.csv").read_text().splitlines()))
+
+
+def claims_in_latex() -> str:
+    """docs/results/claims.tex."""
+    lines = latex_tabular("Claims of the papers", "claims", claims(), columns=LEDGER_COLUMNS, environment="longtable")
+    return "\n".join(lines) + "\n"
+
+
 TABLES: dict[str, Callable[[], Table]] = {
+    "claims": lambda: [[text.replace("<", "&lt;") for text in row] for row in claims()],
     **{
         f"{one['table']}/{name}": make
         for study, one in STUDIES.items()
@@ -370,7 +386,7 @@ def draw_evaluations() -> str:
     return draw_curves(series, title="Dev BLEU on Multi30k", **labels).svg
 
 
-FIGURES = {"gains.svg": draw_gains, "curves.svg": draw_evaluations}
+WRITTEN = {"gains.svg": draw_gains, "curves.svg": draw_evaluations, "claims.tex": claims_in_latex}
 
 
 def _printed_gain(text: str) -> float:
@@ -419,5 +435,5 @@ if __name__ == "__main__":
     else:
         for document in DOCUMENTS:
             document.write_text(with_tables(document.read_text()))
-        for file, draw in FIGURES.items():
-            (FOLDER / file).write_text(draw())
+        for file, make in WRITTEN.items():
+            (FOLDER / file).write_text(make())

@@ -13,9 +13,6 @@ from typing import Any
 import yaml
 
 from phrasemt.artefacts import kinds
-from phrasemt.printed.results import load_papers
-from phrasemt.report.claims import ledger
-from phrasemt.report.tables import markdown_rows
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage, StageFile
 from phrasemt.study.presets import PRESETS
@@ -147,18 +144,6 @@ list of files, which may be empty. `UserFile` is a file of yours in place of the
         yield f"| `{name}` | {_cell(_described(stage))} | {_inputs(stage)} | {outputs} |"
 
 
-def claims() -> Iterator[str]:
-    """What the papers say in sentences."""
-    yield """# Claims of the papers
-
-What the papers say in sentences, in our words, with hedge, place, and what would be evidence for it. With a study,
-`phrasemt papers --claims --format markdown --study STUDY` adds what it measured: chance, the smallest difference that
-would show, our figure and its direction.
-"""
-    rows = [row[:5] for row in ledger(list(load_papers().values()), [])]
-    yield from markdown_rows([[text.replace("<", "&lt;") for text in row] for row in rows], right=())
-
-
 def _inputs(stage: type[Stage]) -> str:
     files = stage.stage_files("input")
     return ", ".join(dict.fromkeys(" or ".join(file.kinds) + ("*" if file.many else "") for file in files))
@@ -170,4 +155,4 @@ def _place(file: StageFile) -> str:
     return place.replace("{", "<").replace("}", ">")
 
 
-PAGES: dict[str, Callable[[], Iterator[str]]] = {"study": study, "presets": presets, "stages": stages, "claims": claims}
+PAGES: dict[str, Callable[[], Iterator[str]]] = {"study": study, "presets": presets, "stages": stages}

@@ -34,7 +34,7 @@ from phrasemt.printed.results import (
     paper_named,
     row_at,
 )
-from phrasemt.report.claims import ClaimRow, Measured, beside_figures, claim_rows, ledger, needs
+from phrasemt.report.claims import LEDGER_COLUMNS, ClaimRow, Measured, beside_figures, claim_rows, ledger, needs
 from phrasemt.report.sections.this_run import beside_papers, costs, relative_costs
 from phrasemt.report.sections.trainings import read_training
 from phrasemt.report.tables import latex_tabular, markdown_rows
@@ -154,8 +154,7 @@ def _write_claims(
 ) -> None:
     rows = [row for paper in papers for study in studies for row in claims_beside(study, paper.paper, ratings)]
     caption = f"Claims of {', '.join(paper.authors for paper in papers)}"
-    columns = "p{3cm}p{1cm}p{1.5cm}p{2.5cm}p{2.5cm}p{1.5cm}rrp{1.5cm}p{1.5cm}"
-    _write_table(form, caption, "claims", ledger(papers, rows), columns=columns)
+    _write_table(form, caption, "claims", ledger(papers, rows), columns=LEDGER_COLUMNS)
 
 
 def _describe(paper: Paper, known: Mapping[PrintedAt, Sequence[Known]] | None) -> Iterator[str]:
@@ -207,13 +206,14 @@ def _write_tables(paper: Paper, known: Mapping[PrintedAt, Sequence[Known]], form
 
 
 def _write_table(form: str, caption: str, label: str, rows: Sequence[Sequence[str]], *, columns: str = "") -> None:
-    """Write a table. columns: alignment in LaTeX of a wide table of words; by default of one of several of figures."""
+    """Write a table. columns: alignment in LaTeX of a long table of words; by default of one of several of figures."""
     if form == "csv":
         named = rows if columns else [[caption, *row] for row in rows]
         csv.writer(sys.stdout, lineterminator="\n").writerows(named)
         return
     if form == "latex":
-        lines = [*latex_tabular(caption, label, rows, columns=columns, wide=bool(columns)), ""]
+        environment = "longtable" if columns else "table"
+        lines = [*latex_tabular(caption, label, rows, columns=columns, environment=environment), ""]
     else:
         right = () if columns else range(1, len(rows[0]))
         lines = [f"**{caption}**", "", *markdown_rows(rows, right=right), ""]

@@ -189,6 +189,9 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
+LEDGER_COLUMNS = "p{3.2cm}p{1.8cm}p{2.4cm}p{3.9cm}p{3.9cm}p{1.5cm}rrp{1.6cm}p{1.8cm}"  # alignment in LaTeX
+
+
 def ledger(papers: Iterable[Paper], rows: Sequence[ClaimRow]) -> list[list[str]]:
     """All claims of papers as a table. rows: about each; none without a study."""
     table = [["claim", "hedge", "place", "evidence", "measured", "on", "chance", "would show", "ours", "direction"]]

@@ -181,7 +181,10 @@ def to_latex(table: Table) -> Iterator[str]:
     if (card := table.scorecard) is not None:
         notes = [f"[{number}] {footnote}" for number, footnote in enumerate(card.footnotes, start=1)]
         caption, rows = " ".join([f"{table.title}: scorecard.", card.note, *notes]), list(scorecard_rows(card))
-        yield from ("", *latex_tabular(caption, f"{table.study}-scorecard", rows, columns="llrrrlll", wide=True))
+        yield from (
+            "",
+            *latex_tabular(caption, f"{table.study}-scorecard", rows, columns="llrrrlll", environment="table*"),
+        )
     for block in table.blocks:
         caption = " ".join([f"{table.title}: {block.heading}.", *block.notes])
         heading = ["System", *(column.heading for column in block.columns)]
@@ -190,20 +193,31 @@ def to_latex(table: Table) -> Iterator[str]:
 
 
 def latex_tabular(
-    caption: str, label: str, rows: Sequence[Sequence[str]], *, columns: str = "", wide: bool = False
+    caption: str, label: str, rows: Sequence[Sequence[str]], *, columns: str = "", environment: str = "table"
 ) -> Iterator[str]:
-    """Yield the lines of a `table` with booktabs rules.
+    """Yield the lines of a table with booktabs rules.
 
-    rows: headings first. columns: their alignment; by default all but the first are numbers. wide: over both columns of
-    the page, in small letters.
+    rows: headings first. columns: their alignment; by default all but the first are numbers. environment: `table`,
+    `table*` over both columns of the page, or `longtable` over several wide pages; the last two in small letters.
     """
-    environment = "table*" if wide else "table"
     label = re.sub(r"[^a-zA-Z0-9]+", "-", label)
-    yield from (rf"\begin{{{environment}}}", r"\centering", *([r"\small"] if wide else []))
-    yield from (rf"\caption{{{_latex(caption)}}}", rf"\label{{tab:{label}}}")
-    yield rf"\begin{{tabular}}{{{columns or 'l' + 'r' * (len(rows[0]) - 1)}}}"
-    yield from (r"\toprule", _latex_row(*rows[0]), r"\midrule", *(_latex_row(*row) for row in rows[1:]))
-    yield from (r"\bottomrule", r"\end{tabular}", rf"\end{{{environment}}}")
+    columns = columns or "l" + "r" * (len(rows[0]) - 1)
+    named = rf"\caption{{{_latex(caption)}}}", rf"\label{{tab:{label}}}"
+    head, body = (
+        (r"\toprule", _latex_row(*rows[0]), r"\midrule"),
+        (*(_latex_row(*row) for row in rows[1:]), r"\bottomrule"),
+    )
+    if environment == "longtable":
+        yield from (
+            r"% needs \usepackage{longtable} and pages in landscape",
+            r"{\footnotesize\sloppy",
+            rf"\begin{{longtable}}{{{columns}}}",
+        )
+        yield from ("".join(named) + r"\\", *head, r"\endhead", *body, r"\end{longtable}}")
+        return
+    small = [r"\small"] if environment == "table*" else []
+    yield from (rf"\begin{{{environment}}}", r"\centering", *small, *named, rf"\begin{{tabular}}{{{columns}}}")
+    yield from (*head, *body, r"\end{tabular}", rf"\end{{{environment}}}")
 
 
 def _latex_row(*texts: str) -> str:

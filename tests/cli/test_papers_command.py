@@ -111,7 +111,7 @@ def test_claims_are_a_table_in_three_formats(capsys: pytest.CaptureFixture[str])
     assert heading[:3] == ["claim", "hedge", "place"]
     assert printed["markdown"].count("\n| ") == len(rows) + 2
     assert printed["latex"].count(r" \\") == len(rows) + 1
-    assert printed["latex"].count(r"\begin{table*}") == 1
+    assert printed["latex"].count(r"\begin{longtable}") == 1
 
 
 def test_the_training_data_of_a_study_fill_their_cell(capsys: pytest.CaptureFixture[str]) -> None:
