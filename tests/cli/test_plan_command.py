@@ -18,7 +18,7 @@ from phrasemt.commands._detect import PUBLISHED, describe_power, known_deviation
 from phrasemt.commands.plan import describe
 from phrasemt.errors import PhrasemtError
 from phrasemt.runs.costs import Costs
-from phrasemt.runs.plan import FOLLOWS, NEVER, SETTINGS, Job, Plan, Reason
+from phrasemt.runs.plan import SETTINGS, Job, Plan, Reason
 from phrasemt.scoring.significance import holm
 from phrasemt.study.reading import load_study
 
@@ -64,19 +64,6 @@ def test_costs_come_with_what_they_rest_on() -> None:
     assert "GPU h" not in lines[1], "no job uses a GPU"
     assert "time: about 0:45:00 on 2 cores" in lines
     assert "~: no such job has finished here yet; assumed: figures" in lines
-
-
-def test_the_reasons_of_a_rule_add_up_to_its_jobs() -> None:
-    never, follows = Reason(why=NEVER), Reason(why=FOLLOWS)
-    lines = said(
-        job("score_system", "demo", "a", never, follows),
-        job("score_system", "demo", "b", follows),
-        job("score_system", "demo", "c", follows),
-        job("translate_examples", "demo", "a", never),
-    )
-    why = {line.split()[0]: line for line in lines}
-    assert why["score_system"].endswith("  1 never run, 2 what it reads is made again")
-    assert why["translate_examples"].endswith("  never run")
 
 
 def power_of(study: Path, gain: float, deviation: float | None = None) -> dict[str, list[str]]:

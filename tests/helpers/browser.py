@@ -79,15 +79,9 @@ class Browser:
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500
         )
 
-    def medium(self, kind: str = "", scheme: str = "light") -> None:
-        """Choose `screen` or `print`, and `light` or `dark`."""
-        self.call(
-            "Emulation.setEmulatedMedia", media=kind, features=[{"name": "prefers-color-scheme", "value": scheme}]
-        )
-
-    def picture(self, path: Path, *, whole: bool = False) -> None:
-        """Write a picture of the window, or of the whole page."""
-        data = self.call("Page.captureScreenshot", captureBeyondViewport=whole)["data"]
+    def picture(self, path: Path) -> None:
+        """Write a picture of the window."""
+        data = self.call("Page.captureScreenshot")["data"]
         path.write_bytes(base64.b64decode(data))
 
     def _next(self) -> dict[str, Any]:

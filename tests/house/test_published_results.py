@@ -35,13 +35,6 @@ def test_tables_say_what_the_files_say() -> None:
         assert tables.with_tables(text) == text, f"{document.name}. Next: make tables"
 
 
-def test_a_wrong_figure_is_found() -> None:
-    text = PRINTED[tables.DOCS / "results.md"]
-    printed = text[text.index("<!-- table: tatoeba-lm/scores -->") :].partition("\n\n")[0] + "\n"
-    assert tables.with_tables(printed) == printed
-    assert tables.with_tables(printed.replace("43.44", "43.45")) == printed
-
-
 def test_every_table_is_printed_once() -> None:
     names = re.findall(r"<!-- table: (\S+) -->\n\|", "".join(PRINTED.values()))
     assert sorted(names) == sorted(tables.names())

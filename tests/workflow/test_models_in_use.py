@@ -30,13 +30,6 @@ def study(undisturbed: Workplace, monkeypatch: pytest.MonkeyPatch) -> Workplace:
     return undisturbed
 
 
-def test_a_test_set_is_translated_as_in_the_study(study: Workplace, capfd: Any) -> None:
-    assert main([*TRANSLATE, "bi", str(FOLDER / "raw/test.en")]) == 0
-    printed = capfd.readouterr()
-    assert printed.out == (FOLDER / "translations/bi/1/test.txt").read_text()
-    assert printed.err == ""
-
-
 def test_an_exported_system_translates_without_the_study(
     finished: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:

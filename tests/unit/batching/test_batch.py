@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phrasemt.batching.batch import Batch, Packing, collate_chunks, collate_phrases, collate_source, collate_target
+from phrasemt.batching.batch import collate_phrases, collate_source, collate_target
 from phrasemt.symbols import BOS, EOS, PAD
 
 # Phrase sizes of each sentence.
@@ -67,26 +67,3 @@ def test_collate_target(sentences):
         assert target.inputs_BT[row].tolist() == [BOS, *sentence, *filling]
         assert target.outputs_BT[row].tolist() == [*sentence, EOS, *filling]
         assert target.mask_BT[row].tolist() == [position <= len(sentence) for position in range(longest)]
-
-
-def test_moving_a_batch_moves_all_of_it():
-    batch = Batch(
-        rows=(4,),
-        source=collate_source(arrays([[5, 6]]), collate_phrases([np.array([2, 3])], Packing([1], 8))),
-        target=collate_target(arrays([[7]]), collate_chunks([np.array([0, 1])], [np.array([2, 0])])),
-    )
-    moved = batch.to(torch.device("meta"))
-    assert moved.rows == (4,)
-    tensors = [
-        moved.source.ids_BS,
-        moved.source.mask_BS,
-        moved.source.phrases.token_index_BPM,
-        moved.source.phrases.slot_BS,
-        *vars(moved.source.phrases.pairs).values(),
-        moved.target.inputs_BT,
-        moved.target.outputs_BT,
-        moved.target.mask_BT,
-        *vars(moved.target.chunks).values(),
-    ]
-    assert {tensor.device.type for tensor in tensors} == {"meta"}
-    assert len(tensors) == 12

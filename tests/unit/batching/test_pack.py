@@ -132,22 +132,6 @@ def test_same_file_for_every_number_of_cores(folder):
     assert (folder.path / "one").read_bytes() == (folder.path / "three").read_bytes()
 
 
-@pytest.mark.usefixtures("small_batches")
-def test_sentences_are_views_of_the_mapped_file(folder):
-    examples = folder.pack_lines([(["a", "b@@"], ["x"])] * 8)
-    sentence = examples.source(7)
-    assert not sentence.flags.owndata
-    assert not sentence.flags.writeable
-    assert np.shares_memory(sentence, examples.source(7))
-
-
-def test_positions_outside_of_the_store_are_refused(folder):
-    examples = folder.pack_lines([(["a"], ["x"])])
-    for position in (-1, 1):
-        with pytest.raises(IndexError):
-            examples.source(position)
-
-
 @pytest.mark.parametrize(
     ("rows", "line"), [("0\n0\n2\n", 2), ("0\n2\n1\n", 3), ("0\nx\n2\n", 2), ("-1\n0\n1\n", 1), ("\n0\n1\n", 1)]
 )

@@ -70,13 +70,11 @@ def run(
     [
         (("", "Hallo"), ("empty", "source")),
         (("Hello", " \u2028\u00a0"), ("empty", "target")),
-        (("\t", ""), ("empty", "both")),
         (("a " * 100, "Hallo Welt " * 50), None),
         (("a " * 101, "Hallo Welt " * 50), ("too_long", "101")),
         (("Hello", LONG), ("too_long", "5000")),
         (("Hello", "ha " * 9), None),
         (("ha " * 10, "Hello"), ("ratio", "10.00")),
-        (("Berlin", "Berlin "), ("identical", "source = target")),
         (("1, 2, 3!", "1 - 2 - 3"), None),  # no letters: nothing to say about the script
         (("Hello Мир", "Hallo, grüß dich Ωmega"), None),
         (("Привет Tom", "Hallo Tom"), ("wrong_script", "source 0.33")),
@@ -228,20 +226,14 @@ def test_nothing_kept(tmp_path: Path) -> None:
     [
         ("de", "Grüße, 12 €!", 1.0),
         ("ru", "Привет Tom", 6 / 9),
-        ("zh", "我是Tom。", 2 / 5),
         ("zh", "你好，世界！", 1.0),
         ("ja", "東京タワーへ行く。", 1.0),
         ("ko", "안녕 世界", 1.0),
-        ("el", "Καλημέρα", 1.0),
         ("sr", "Beograd Београд", 1.0),
         ("de", "１２３ Ｔｅｘｔ", 1.0),
-        ("de", "123 …", 1.0),
-        ("hi", "नमस्ते", 1.0),
         ("ar", "مرحبا", 1.0),
-        ("iu", "ᐃᓄᒃ", 1.0),
         ("sah", "тыл where", 3 / 8),
         ("ku", "زمان ziman", 1.0),
-        ("dv", "ދިވެހި", 1.0),
         ("mni", "ꯃꯩꯇꯩ abc где", 1.0),  # not listed
     ],
 )
@@ -253,15 +245,7 @@ def test_share_of_letters(language: str, line: str, share: float) -> None:
 
 @pytest.mark.parametrize(
     ("language", "line", "words"),
-    [
-        ("en", "one two three", 3),
-        ("en", "x" * 39, 1),
-        ("en", "x" * 40, 2),
-        ("de", "Donaudampfschifffahrtskapitän", 1),
-        ("zh", "你好世界", 2),
-        ("zh", "你 好世", 2),
-        ("ja", "あ", 1),
-    ],
+    [("en", "one two three", 3), ("en", "x" * 39, 1), ("en", "x" * 40, 2), ("zh", "你好世界", 2), ("ja", "あ", 1)],
 )
 def test_words(language: str, line: str, words: int) -> None:
     assert WrittenLanguage(language).words(line) == words

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from phrasemt.artefacts.corpus import Shared, SplitCounts
-from phrasemt.corpus.compare_splits import compare_splits, describe
+from phrasemt.corpus.compare_splits import compare_splits
 from phrasemt.errors import DataError
 from phrasemt.files.lines import write_lines
 from phrasemt.stages.corpus import CompareSplits
@@ -67,14 +66,6 @@ def test_pairs_and_sides_are_counted(tmp_path: Path) -> None:
     assert found["test"]["in_train"] == {"pairs": 2, "sources": 3, "targets": 3}
     assert found["test"]["in_dev"] == {"pairs": 1, "sources": 2, "targets": 1}
     assert found["test"]["pairs"] == 66
-
-
-def test_a_text_of_one_language_has_sentences() -> None:
-    nothing = Shared(pairs=0, sources=0, targets=0)
-    zeros = dict.fromkeys(("equal_sides", "blank_sources", "blank_targets", "cut_sources", "cut_targets"), 0)
-    counts = SplitCounts(pairs=9, in_train=nothing, **zeros)
-    for unit in ("pairs", "sentences"):
-        assert describe(counts, unit) == f"9 {unit}, nothing shared with other splits, no blank or cut lines"
 
 
 def test_unusual_lines_are_counted(tmp_path: Path) -> None:

@@ -66,20 +66,6 @@ def test_equals_a_plain_loop(beam, seed, options):
         assert [hypothesis.score for hypothesis in found] == pytest.approx([e[2] for e in expected], abs=1e-5)
 
 
-def test_beam_1_is_greedy_search():
-    model = TableModel(7)
-    for word, (best,) in zip(range(4, 30), beam_search(model, source_of(range(4, 30)), settings_of(1)), strict=True):
-        tokens, last = [], BOS
-        for position in range(7):
-            row = model.table[word, position, last].clone()
-            row[[0, BOS]] = -torch.inf
-            last = int(row.argmax()) if position < 6 else EOS
-            if last == EOS:
-                break
-            tokens.append(last)
-        assert best.tokens == tuple(tokens)
-
-
 def test_a_beam_wide_enough_for_all_sentences_finds_the_best_one():
     model = TableModel(1)
     settings = settings_of(200, extra=3, n_best=1)
@@ -132,13 +118,6 @@ def test_length_penalties():
     assert length_penalty(9, Decoding(length_penalty=0.0)) == 1.0
     assert length_penalty(9, Decoding(length_penalty=1.0, length_penalty_form="length")) == 9.0
     assert length_penalty(9, Decoding(length_penalty=0.5, length_penalty_form="length")) == 3.0
-
-
-def test_n_best_is_sorted_and_distinct():
-    for hypotheses in beam_search(TableModel(5), source_of(range(4, 20)), settings_of(5)):
-        scores = [hypothesis.score for hypothesis in hypotheses]
-        assert scores == sorted(scores, reverse=True)
-        assert len({hypothesis.tokens for hypothesis in hypotheses}) == len(hypotheses) == 5
 
 
 def test_weights_that_are_not_finite_are_no_translation():

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-
 import pytest
 import torch
 
@@ -13,7 +10,6 @@ from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding import decode
 from phrasemt.decoding.decode import translate_split
-from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import build_model
 from phrasemt.study.architectures import TransformerModel
 from phrasemt.study.schema import Decoding
@@ -53,18 +49,6 @@ def test_the_number_of_processes_changes_no_bit(model, reader):
     assert shared == alone
     assert sum(seen) == len(alone)
     assert len(seen) > 3
-
-
-def test_a_process_that_is_killed_is_an_error(model, reader, monkeypatch):
-    main = os.getpid()
-
-    def killed(*_):
-        assert os.getpid() != main
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    monkeypatch.setattr(decode, "beam_search", killed)
-    with pytest.raises(PhrasemtError, match="a worker process was killed"):
-        translate_split(model, reader, Decoding(beam=2), processes=2)
 
 
 def test_processes_follow_work_on_several_threads(model, reader):

@@ -16,7 +16,7 @@ from phrasemt.batching.pack import pack_examples
 from phrasemt.corpus.clean import clean_pairs
 from phrasemt.decoding.translate import translate_examples
 from phrasemt.decoding.translator import Translator
-from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.errors import MismatchError
 from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, save_tensors, weights_of
@@ -39,7 +39,6 @@ from phrasemt.syntax.phrases import extract_phrases
 from phrasemt.text.subwords import apply_subwords, learn_subwords
 from phrasemt.text.tokenize import tokenize_text
 from phrasemt.text.vocab import build_vocabulary
-from phrasemt.workflow.model_folder import read_model_folder, write_model_folder
 from phrasemt.workflow.trained_system import SystemSettings, TrainedSystem
 
 SIZE = {"encoder_layers": 1, "decoder_layers": 1, "width": 16, "heads": 2, "ffn_width": 24}
@@ -233,24 +232,3 @@ def test_systems_translate_together(texts, tmp_path):
     other = replace(system, settings=system.settings.model_copy(update={"model": model}))
     with pytest.raises(MismatchError, match="these systems are no ensemble: they read different phrases of a source"):
         Translator(system, other, decoding=DECODING, cores=1)
-
-
-@pytest.fixture
-def exported(texts, tmp_path):
-    system = texts.system(FAMILIES["phrases of a parser"])
-    about = {"phrasemt": "0", "study": "toy", "dataset": "demo", "system": "max", "seed": 1}
-    write_model_folder(tmp_path / "model", system, about, {"README.md": "# A model\n"})
-    return (tmp_path / "model").rename(tmp_path / "moved")
-
-
-@pytest.mark.parametrize("name", ["weights.safetensors", "parser/vectors.pt"])
-def test_a_damaged_model_folder_is_refused(exported, name):
-    content = (exported / name).read_bytes()
-    (exported / name).unlink()
-    with pytest.raises(
-        DamagedFileError, match=rf"{name}: not the file that was exported .*no such file.*Next: copy the folder again"
-    ):
-        read_model_folder(exported)
-    (exported / name).write_bytes(content + b"x")
-    with pytest.raises(DamagedFileError, match="not the file that was exported"):
-        read_model_folder(exported)

@@ -22,7 +22,6 @@ from phrasemt.files.lines import (
     read_blocks,
     read_lines,
     read_parallel,
-    write_atomic,
     write_lines,
     write_text,
 )
@@ -50,13 +49,6 @@ def test_the_last_line(tmp_path: Path, data: bytes, lines: list[str]) -> None:
     (tmp_path / "text").write_bytes(data)
     assert list(read_lines(tmp_path / "text")) == lines
     assert count_lines(tmp_path / "text") == len(lines)
-
-
-def test_gzip_is_unpacked(tmp_path: Path) -> None:
-    path = tmp_path / "text.gz"
-    path.write_bytes(gzip.compress("eins\nzwölf\n".encode()))
-    assert list(read_lines(path)) == ["eins", "zwölf"]
-    assert count_lines(path) == 2
 
 
 @pytest.mark.parametrize("damaged", range(3))
@@ -160,21 +152,6 @@ def test_sides_of_unequal_length(tmp_path: Path, source: str, target: str, count
         f"of lines in each file, found {counts}). "
         "Next: restore the missing line; phrasemt never cuts the longer side"
     )
-
-
-def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "text"
-    write_text(path, "old\n")
-
-    def fail() -> None:
-        with write_atomic(path) as stream:
-            stream.write(b"half of the n")
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail()
-    assert path.read_text() == "old\n"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_devices_pipes_and_folders_are_not_replaced(tmp_path: Path) -> None:

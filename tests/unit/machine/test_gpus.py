@@ -46,17 +46,6 @@ def _elsewhere(tmp_path: Path, count: int) -> subprocess.Popen[str]:
     )
 
 
-def test_each_has_gpus_of_its_own(tmp_path: Path) -> None:
-    with _elsewhere(tmp_path, 2) as other:
-        assert other.stdout
-        assert other.stdin
-        assert other.stdout.readline() == "GPU-a,GPU-b\n"
-        with lease(1):
-            assert os.environ[VISIBLE] == "GPU-c"
-        assert VISIBLE not in os.environ
-        other.stdin.close()
-
-
 @pytest.mark.parametrize("killed", [False, True])
 def test_it_waits_until_there_are_enough(killed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with _elsewhere(tmp_path, 2) as other:

@@ -13,14 +13,12 @@ import pytest
 from pydantic import ValidationError
 
 from phrasemt.cli import main
-from phrasemt.errors import DataError
 from phrasemt.printed.results import (
     FOLDER,
     ClaimTest,
     Figure,
     Paper,
     baseline_place,
-    data_at,
     figures,
     figures_of_row,
     found_in,
@@ -135,15 +133,6 @@ def test_every_figure_and_every_claim_has_a_study_a_system_and_an_analysis() -> 
     assert len(hedged) == 8
     speculations = [one for one in load_papers()["zhou2017"].claims.values() if one.hedge == "speculation"]
     assert len(speculations) == 4
-
-
-@pytest.mark.parametrize(
-    ("find", "name", "nearest"),
-    [(row_at, "xu2020/table-2/maxx", "xu2020/table-2/max"), (data_at, "xu2020/en-dee", "xu2020/en-de")],
-)
-def test_an_unknown_place_has_a_nearest_one(find: object, name: str, nearest: str) -> None:
-    with pytest.raises(DataError, match=f"did you mean '{nearest}'"):
-        find(name)  # type: ignore[operator]
 
 
 def test_every_note_and_every_baseline_is_used() -> None:

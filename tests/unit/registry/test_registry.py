@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import subprocess
-import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -145,16 +143,9 @@ FILE = {"name": "a.zip", "url": "http://host/a.zip", "md5": "0" * 32}
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"licence": "free"}, "Extra inputs are not permitted"),
         ({"files": [{**FILE, "md5": None}]}, "neither sha256 nor md5"),
-        ({"files": [{**FILE, "url": "ftp://host/a.zip"}]}, "String should match pattern"),
         ({"files": [FILE, FILE]}, "names a file twice"),
         ({"files": [{**FILE, "name": "b.zip"}]}, "a.zip is not among the files"),
-        ({"parts": {"all": {"sides": {}}}}, "at least 1 item"),
-        (
-            {"parts": {"all": {"sides": {"en": {"file": "a.zip", "member": {"pattern": "a", "first": 1, "last": 2}}}}}},
-            "should match pattern",
-        ),
         ({"parts": {"all": {"sides": {"en": {"file": "a.zip"}, "de": {"file": "a.zip"}}}}}, "archive needs one"),
         (
             {"parts": {"all": {"sides": {"en": COLUMN_OF_LINES, "de": COLUMN_OF_LINES}}}},
@@ -166,12 +157,3 @@ def test_mistakes_in_an_entry(changes: dict[str, object], message: str) -> None:
     Corpus.model_validate(entry())
     with pytest.raises(ValidationError, match=message):
         Corpus.model_validate(entry(**changes))
-
-
-def test_the_workflow_can_ask_without_importing_anything_heavy() -> None:
-    code = (
-        "import sys; from phrasemt.registry.corpora import files_of; print(files_of('multi30k', 'train', 'en'))\n"
-        "assert not {'torch', 'numpy', 'pyarrow', 'sacremoses', 'sacrebleu', 'urllib.request'} & set(sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "['train.en.gz']\n"

@@ -143,10 +143,6 @@ def test_systems_stand_beside_their_controls(tmp_path: Path, monkeypatch: Any) -
     assert not list(control_analyses(TABLE, {}, []))
 
 
-def test_no_files_no_parts() -> None:
-    assert list(attention_analyses([], TITLES)) == []
-
-
 def test_groups_of_heads_by_the_half_that_has_more_of_their_weight() -> None:
     """Head 1 gives tokens 0.7, heads 2 and 3 give n-grams 0.6 and 0.8; n-grams of both orders make one half."""
     weights_hTNS = np.zeros((3, 1, 3, 2), dtype=np.float32)

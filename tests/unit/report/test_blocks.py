@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from golden import GoldenStudy
 
-from phrasemt.artefacts.table import Block, Table
+from phrasemt.artefacts.table import Table
 from phrasemt.errors import DataError, PhrasemtError
 from phrasemt.scoring.statistics import wilson_interval
 
@@ -82,17 +82,6 @@ def test_a_system_with_fewer_seeds_has_means_of_its_own_trainings(built: Built) 
     assert "stands for those with one, too." in page
 
 
-def test_a_study_of_language_models_alone(built: Built) -> None:
-    study = built("lm", "lm2", seeds=(1,))
-    table, page = table_and_page(study)
-    inputs = study.inputs("make_table")
-    assert inputs["system_scores"] == inputs["comparison"] == inputs["contrast_accuracy"] == []
-    assert [block.kind for block in table.blocks] == ["perplexity"]
-    assert table.baseline == "lm"
-    assert "decoding.beam" not in page
-    assert page.count("<img") == 2  # loss, perplexity
-
-
 def test_the_block_of_chunk_decisions_has_a_row_for_the_majority(built: Built) -> None:
     study = built("base", "bi")
     table, page = table_and_page(study)
@@ -108,13 +97,6 @@ def test_the_block_of_chunk_decisions_has_a_row_for_the_majority(built: Built) -
     assert biscale.cells["label_acc_paper"].text == "46.50 ± 0.71"
     assert 'id="from-chunks-demo-test-bi"' in page
     assert 'id="from-chunks-demo-test-"' in page
-
-
-def test_blocks_have_different_names() -> None:
-    common = {"dataset": "demo", "size": 1, "columns": [], "rows": [], "notes": []}
-    kinds = ("scores", "perplexity", "chunks")
-    blocks = [Block(kind=kind, test_set="test", **common) for kind in kinds]
-    assert len({block.name for block in [*blocks, Block(kind="contrasts", **common)]}) == 4
 
 
 @pytest.mark.parametrize(("right", "pairs"), [(0, 4), (3, 4), (4, 4), (40, 61), (500, 886)])

@@ -112,8 +112,6 @@ def test_a_capsule_holds_references_only_where_they_may_be_copied(whole):
         (COMPARISON, rb'("koehn2004": )[\d.]+', rb"\g<1>0.77", COMPARISON),
         (TABLE, rb'("value": )[\d.]+', rb"\g<1>99.5", TABLE),
         ("results/golden/table.md", rb"\d\d\.\d\d", b"99.99", "results/golden/table.md"),
-        ("results/golden/table.tex", rb"\d\d\.\d\d", b"99.99", "results/golden/table.tex"),
-        ("results/golden/table.csv", rb"\d\d\.\d\d", b"99.99", "results/golden/table.csv"),
     ],
 )
 def test_an_edited_number_is_found_although_its_checksums_fit(whole, capsule, name, pattern, replacement, found_in):
@@ -154,26 +152,18 @@ FORGERIES = {
         "expected an output of make_table",
     ),
     "no table": (_without(*TABLES, *(f"{name}.meta.json" for name in TABLES)), TABLE, "expected an output of make_"),
-    "no files": (lambda members: {MANIFEST: members[MANIFEST]}, TABLE, "expected an output of make_table"),
     "scores without their sidecar": (_every(_edit(SCORES, *BLEU), _without(SIDECAR)), SCORES, "of score_system"),
     "scores of another stage": (
         _every(_edit(SCORES, *BLEU), _of_stage(SCORES, b'"score_chunks"')),
         SCORES,
         "found a sidecar of score_chunks",
     ),
-    "scores of an unknown stage": (
-        _every(_edit(SCORES, *BLEU), _of_stage(SCORES, b'"believe_me"')),
-        SCORES,
-        "found a sidecar of believe_me",
-    ),
-    "a stage that is a list": (_of_stage(SCORES, b'["score_system"]'), SCORES, "stage: Input should be a valid string"),
     "scores of no hypotheses": (
         _edit(SIDECAR, rb'"tokens": \[[^]]*\]', b'"tokens": []'),
         SCORES,
         "score_system refuses",
     ),
     "a table of no scores": (_edit(TABLE_SIDECAR, rb'"files": \[[^]]*\]', b'"files": []'), TABLE, "make_table refuses"),
-    "hypotheses that are left out": (_without(TRANSLATION, f"{TRANSLATION}.meta.json"), SCORES, "score_system refuses"),
     "counts beside left-out references": (_edit(LEFT_OUT, rb'"counts":\[\d+', b'"counts":[9999'), LEFT_OUT, "counts"),
     "a score without statistics": (
         _edit(LEFT_OUT, rb',"ter":\[\[.*?\]\]', b""),
@@ -183,11 +173,7 @@ FORGERIES = {
     "another title of a row": (_edit(MANIFEST, b"Transformer", b"Our system"), TABLE, "recorded"),
     "fewer samples": (_edit(MANIFEST, b'"samples": 100', b'"samples": 99'), COMPARISON, "recorded 100, computed 99"),
     "a number beyond all floats": (_edit(TABLE, VALUE[0], rb"\g<1>1" + b"0" * 400), TABLE, "make_table refuses"),
-    "5,000 digits": (_edit(TABLE, VALUE[0], rb"\g<1>1" + b"0" * 5000), TABLE, "make_table refuses"),
     "a deep table": (lambda members: members | {TABLE: b"[" * 100_000}, TABLE, "make_table refuses"),
-    "a deep sidecar": (lambda members: members | {SIDECAR: b"[" * 100_000}, SCORES, "not JSON"),
-    "a table that is not UTF-8": (lambda members: members | {TABLES[1]: b"\xff"}, TABLES[1], "make_table refuses"),
-    "versions that are a number": (_edit(SIDECAR, rb'"versions": {[^}]*}', b'"versions": 3'), SCORES, "versions"),
 }
 
 

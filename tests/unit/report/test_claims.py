@@ -38,7 +38,6 @@ from phrasemt.report.claims import (
     our_figures,
     share_or_difference,
 )
-from phrasemt.report.sections.analyses import Pair, distance_tables
 from phrasemt.report.sections.this_run import RelativeCost, SystemCost
 from phrasemt.report.sections.trainings import TrainingCurve
 from phrasemt.scoring.gains import Gains, PairedTest, decided_pairs
@@ -180,14 +179,6 @@ def test_accuracy_over_more_than_ten_words_joins_groups() -> None:
     assert (share.value, share.chance) == (pytest.approx(100 * (360 + 270 + 70) / 800), 50)
 
 
-def test_claims_and_the_report_share_the_samples_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    decided = decided_pairs([contrasts("base", (0.9, 0.8, 0.6)), contrasts("pr", (0.9, 0.9, 0.7))], TEST)
-    distance_tables(decided, [Pair(baseline="base", system="pr", title="+PR")])
-    monkeypatch.setattr(gains, "resample", None)
-    one = measurement("contrasts", mistake="subj_verb_agreement", words={"low": 11})
-    assert found(one, artefacts(contrasts=decided)).value == pytest.approx(100 * (340 - 300) / 400)
-
-
 HIGHER = mean_signature("invented", "higher", "by hand")
 WORDS = np.array([4] * 10 + [8] * 10 + [16] * 10 + [64] * 10)
 
@@ -226,15 +217,6 @@ def test_the_gain_of_any_range_of_lengths_is_that_of_the_paired_test(
     assert finding.low is not None
     assert finding.high is not None
     assert finding.low <= gain <= finding.high
-
-
-def test_the_gain_of_a_range_is_the_one_in_the_report() -> None:
-    """The second finding counts trainings too, which differ by half a point at 8 and at 64 words."""
-    tested = SCORED.of("base", "pr", groups=[(8, 8)])
-    over_seeds = tested.groups[0].comparison.over_seeds
-    assert over_seeds is not None
-    finding = found(measurement("lengths", words={"low": 8, "high": 8}), artefacts(gains=LENGTHS))
-    assert (finding.low, finding.high) == (over_seeds.difference.low, over_seeds.difference.high)
 
 
 def test_long_sentences_gain_more_by_the_slope_of_the_gain() -> None:

@@ -223,16 +223,6 @@ def test_the_page_names_trainings_without_a_curve(study: GoldenStudy) -> None:
     assert "No loss curve of + phrases (max) & <b>, demo, seed 2: its training state was deleted." in text
 
 
-def test_the_page_shows_the_measurements_of_the_last_evaluation(study: GoldenStudy) -> None:
-    study.write_report()
-    text = " ".join(" ".join(Page(source_of(study)).text).split())
-    for seed in study.study.seeds:
-        assert re.search(
-            rf"phrases \(max\) & <b>, demo, seed {seed} dev_perplexity [\d.]+ dev_encoder_1_saturated 0.600", text
-        )
-    assert "Transformer, demo, seed 1 dev_perplexity" not in text, "a system without further measurements"
-
-
 def test_the_page_names_systems_with_dead_networks(study: GoldenStudy) -> None:
     for seed, dead in ((1, 0.0), (2, 3.0)):
         path = study.path("training_record", system="max", seed=seed)
@@ -279,15 +269,6 @@ def test_scores_made_after_the_table_are_refused(study: GoldenStudy) -> None:
     path = study.path("system_scores", system="max", seed=1)
     study.score("demo", "max", 1, text=[study.path("translated_text", system="max", seed=2, split="test")])
     assert fails(study).startswith(f"{path}: not the file that the table was made from (expected sha256 ")
-
-
-@pytest.mark.parametrize(
-    "content", ["# read 5 kept 3 dropped 1\nrow\tfilter\tvalue\n1\tmax_words\t9\n", "row\tfilter\tvalue\n"]
-)
-def test_cleaning_counts_that_do_not_add_up_are_refused(study: GoldenStudy, content: str) -> None:
-    path = study.path("dropped_pairs", split="train")
-    path.write_text(content)
-    assert "dropped" in fails(study)
 
 
 @pytest.mark.parametrize("line", ['{"update": 60', "[]", '{"update": 60, "loss": "low"}'])

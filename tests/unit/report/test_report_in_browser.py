@@ -234,14 +234,6 @@ def test_no_label_of_a_parse_is_cut_off(chromium: Browser, folder: Path, tmp_pat
         assert left >= chromium.run(f"({ends})(document.querySelector('.tree'))[0]")
 
 
-@needs_browser
-def test_a_test_set_is_chosen(page: Browser) -> None:
-    choose(page, "set", "1")
-    page.wait_for("!document.querySelector('.tree')")
-    assert "60 of 60 sentences" in page.run("document.getElementById('explorer-count').textContent")
-    assert page.problems == []
-
-
 def test_sentence_scores_are_those_of_sacrebleu(folder: Path) -> None:
     files = folder / "demo.en-de"
     references = (files / "tokens/test.de").read_text().split("\n")[:-1]

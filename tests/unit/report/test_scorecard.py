@@ -14,10 +14,8 @@ from phrasemt.artefacts.scores import Power
 from phrasemt.artefacts.table import Block, Scorecard, Table
 from phrasemt.report.scores import make_scorecard
 from phrasemt.scoring.significance import mark_of
-from phrasemt.stages.report import MakeTable
 from phrasemt.study.compared import ComparedFigure, compared_figures
 from phrasemt.study.schema import Study
-from phrasemt.workflow.flow import Flow
 
 TRAIN = [{"corpus": name, "part": "de-en"} for name in ("europarl-v7", "commoncrawl", "news-commentary-v9")]
 # A NIST set, whose four references the user has.
@@ -146,23 +144,6 @@ def test_a_row_of_one_table_may_be_the_baseline_of_another() -> None:
     card = scorecard(of, block({"dl4mt": {"bleu_tok_uncased": cell(29)}, "biscale": scores}))
     findings = {entry.place: entry.finding for entry in card.entries if entry.system == "biscale"}
     assert findings == {"zhou2017/table-1/biscale": "same direction, significant", "zhou2017/table-2/chunk": "baseline"}
-
-
-def test_the_first_system_of_a_study_need_not_be_the_baseline_of_its_paper() -> None:
-    of = study(max=["xu2020/table-2/max"], base=["xu2020/table-2/base"])
-    baselines = {"max": "base", "base": "max"}
-    assert of.baselines == baselines
-    assert Flow(of).challengers == ["max", "base"]
-    assert MakeTable.from_study(of, {}).baselines == baselines
-
-
-def test_a_language_model_is_compared_with_the_baseline_of_its_own_paper() -> None:
-    rows = {"shaw": "shaw", "base": "base", "phrasal": "phrasal-2"}
-    data = {"language": "en", "splits": {"train": TRAIN, "dev": TRAIN[:1], "test": {"news": TEST}}}
-    model = {"family": "language_model"}
-    systems = {name: {"model": model, "stands_for": [f"nguyen2020/table-3/{row}"]} for name, row in rows.items()}
-    of = Study.model_validate({"study": "one", "datasets": {"text": data}, "systems": systems})
-    assert {name: of.baseline_of(name) for name in rows} == {"shaw": "base", "base": "shaw", "phrasal": "base"}
 
 
 def test_averages_over_different_test_sets_are_not_subtracted() -> None:

@@ -7,8 +7,6 @@ import functools
 import itertools
 import json
 import math
-import shutil
-import statistics
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,7 @@ from snakemake.cli import get_argument_parser
 from phrasemt.artefacts.table import Block, Table
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_file
-from phrasemt.report import blocks, tables
+from phrasemt.report import tables
 from phrasemt.scoring.significance import holm
 
 
@@ -83,28 +81,6 @@ def test_notes_name_what_a_test_set_shares_with_train(study: GoldenStudy) -> Non
     assert [one.startswith(note) for one in blocks["demo", "test"]].count(True) == 1
     assert any(one.startswith("captions, coco: 2 of 60 pairs also in train") for one in blocks["captions", "coco"])
     assert "1 of 60 pairs also in train" in (study.results / "table.md").read_text().replace("\n", " ")
-
-
-def test_only_german_blocks_have_the_compound_split(study: GoldenStudy) -> None:
-    headings = {block.dataset: [column.heading for column in block.columns] for block in table_of(study).blocks[:3]}
-    assert headings == {
-        "demo": ["BLEU tok", "Δ", "BLEU lc", "BLEU split", "BLEU detok", "Δ", "chrF2", "chrF++", "TER"],
-        "captions": ["BLEU tok", "Δ", "BLEU lc", "BLEU detok", "Δ", "chrF2", "chrF++", "TER"],
-    }
-
-
-@pytest.mark.parametrize(
-    ("values", "text"),
-    [
-        ([27.375], "27.38"),  # exact in binary: a tie goes to the even digit
-        ([27.125], "27.12"),
-        ([2.675], "2.67"),  # the double is below 2.675
-        ([27.125, 27.125], "27.12 ± 0.00"),
-        ([27.0, 28.0, 29.5], f"28.17 ± {statistics.stdev([27.0, 28.0, 29.5]):.2f}"),
-    ],
-)
-def test_numbers_are_rounded_once(values: list[float], text: str) -> None:
-    assert blocks.mean_cell(dict(enumerate(values)), signature="", sources=[]).text == text
 
 
 def test_contrasts_by_distance(study: GoldenStudy) -> None:
@@ -241,18 +217,6 @@ def test_the_error_names_a_missing_score_file(study: GoldenStudy, what: str, mes
     found = fails(study, **{what: study.inputs("make_table")[what][:-1]})
     assert f"the table would be incomplete: {message}" in found
     assert found.endswith(". Next: run the workflow again, which makes the missing files")
-
-
-def test_files_given_twice_or_of_another_study_are_refused(study: GoldenStudy) -> None:
-    paths = study.inputs("make_table")["system_scores"]
-    copy = Path("copy") / paths[0]
-    copy.parent.mkdir(parents=True)
-    shutil.copy(paths[0], copy)
-    assert fails(study, system_scores=[*paths, copy]).startswith(f"{copy}: second scores for demo test base 1")
-    copy.write_text(copy.read_text().replace('"seed": 1', '"seed": 3').replace('"seed":1', '"seed":3'))
-    assert fails(study, system_scores=[*paths, copy]).startswith(
-        f"{copy}: scores outside of the table: demo test base 3"
-    )
 
 
 _OF_TEST = ("test_sets", "test")

@@ -142,28 +142,6 @@ def test_difference_in_accuracy_by_distance() -> None:
     assert every.comparison.difference.value == pytest.approx(25)
 
 
-def test_equal_systems_rarely_differ_on_pairs() -> None:
-    """Simulated null data: pairs and trainings vary, the systems do not differ. 6 % and two deviations of 100."""
-    generator = np.random.default_rng(7)
-    distances: list[int | None] = [9] * 150
-    significant = []
-    for _ in range(100):
-        hard = generator.normal(0.5, 1, size=150)
-        sides = {
-            system: [
-                accuracy(system, list(hard + skill + generator.normal(0, 0.5, size=150) > 0), distances)
-                for skill in generator.normal(0, 0.1, size=3)
-            ]
-            for system in "ab"
-        }
-        pairs = DecidedPairs(name="d", of_systems=sides, test=PairedTest(samples=200, seed=1))
-        found = pairs.gains(None).of("a", "b", groups=[(9, 12)])
-        p_value = found.groups[0].comparison.p_values.over_seeds
-        assert p_value is not None
-        significant.append(p_value < 0.05)
-    assert np.mean(significant) <= 0.06 + 2 * np.sqrt(0.06 * 0.94 / 100)
-
-
 def test_systems_are_compared_on_the_same_pairs() -> None:
     sides = {"a": [accuracy("a", [True], [1])], "b": [accuracy("b", [True], [2])]}
     with pytest.raises(MismatchError, match="b, seed 1: the decisions are about other pairs"):

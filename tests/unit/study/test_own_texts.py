@@ -80,11 +80,3 @@ def test_a_test_set_with_three_references_is_not_that_of_the_paper(study: Path) 
         "datasets.nist: stands_for is 'zhou2017/zh-en', whose MT03 has 4 references (the target and 3 under "
         "`references`), but MT03 has 3"
     ]
-
-
-def test_all_texts_of_the_user_are_listed(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (study.parent / "data" / "nist" / "MT04.en.2").unlink()
-    assert main(["corpora", "--study", str(study)]) == 0
-    listed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("your file: ")]
-    assert len(listed) == 4 * 5  # four sets with a source and four references
-    assert "your file: data/nist/MT04.en.2 (missing)" in listed

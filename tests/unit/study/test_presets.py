@@ -261,13 +261,6 @@ def test_another_family_and_another_optimiser_take_what_they_know(study) -> None
     assert system.training.max_updates == 300_000, "the rest of its training is the preset's"
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-def test_settings_come_back_from_a_command_line_as_they_were(preset: str) -> None:
-    system = System.model_validate({"preset": preset})
-    for section in (system.model, system.training, system.decoding):
-        assert type(section).model_validate_json(section.canonical_json()) == section
-
-
 @pytest.mark.parametrize("preset", ["ng", "ng-shaw"])
 def test_the_attention_of_a_preset_comes_with_it_to_phrase_representations(study, preset: str) -> None:
     """And the attention of a study goes over a preset: one system in two spellings."""

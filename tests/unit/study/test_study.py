@@ -11,7 +11,6 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-import yaml
 from nist_texts import write_nist_texts
 from pydantic import ValidationError
 
@@ -44,27 +43,6 @@ def _problems(tmp_path: Path, text: str) -> list[str]:
     return caught.value.problems
 
 
-def test_anchors_share_blocks_and_keys_beside_them_win(tmp_path: Path) -> None:
-    path = tmp_path / "study.yaml"
-    path.write_text(RIGHT)
-    study = load_study(path)
-    assert study.systems["max"].model.family == "phrase_representation"
-    assert study.systems["max"].model.width == study.systems["base"].model.width == 16
-
-
-def test_on_off_and_no_are_words(tmp_path: Path) -> None:
-    """In YAML 1.1 they are booleans; a study has switches and languages that are called so."""
-    path = tmp_path / "study.yaml"
-    text = RIGHT.replace("phrase_representation}", "phrase_representation, ta: on, embed_ln: true}")
-    text = text.replace(
-        "generator: {train: 9, dev: 9, test: 9}", "partition: {text: {source: a, target: b}, dev: 1, test: 1}"
-    )
-    path.write_text(text.replace("source_language: en", "source_language: no"))
-    study = load_study(path)
-    assert study.datasets["demo"].source_language == "no"
-    assert study.systems["max"].model.model_dump(include={"ta", "embed_ln"}) == {"ta": "on", "embed_ln": True}
-
-
 @pytest.mark.parametrize(
     ("language", "tokenization", "unit", "rules", "bleu"),
     [
@@ -91,20 +69,6 @@ def test_the_language_decides_how_a_side_is_tokenised_and_scored(
     assert (found.unit, found.language, found.bleu) == (unit, rules, bleu)
     assert found.normalize_punctuation == (unit == "moses")
     assert dataset.tokenizer("source") == Tokenizer.for_language("fr", normalize_punctuation=True)
-
-
-def test_a_leading_zero_makes_no_octal_number(tmp_path: Path) -> None:
-    path = tmp_path / "study.yaml"
-    path.write_text(RIGHT + "seeds: [010]\n")
-    assert load_study(path).seeds == [10]
-
-
-def test_layout_order_and_comments_do_not_change_a_study(tmp_path: Path) -> None:
-    first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
-    first.write_text(RIGHT)
-    raw = yaml.safe_load(RIGHT)
-    second.write_text("# a comment\n" + json.dumps(dict(reversed(raw.items())), indent=4))
-    assert load_study(first).canonical_json() == load_study(second).canonical_json()
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,13 @@ import pytest
 from processes import descendants, wait_until, wait_until_gone
 
 from phrasemt.artefacts.card import Card, Kind, ModelFile
-from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.errors import MismatchError
 from phrasemt.files.lines import write_lines
 from phrasemt.stages.syntax import AnnotateSentences
 from phrasemt.syntax import annotate
 from phrasemt.syntax.annotate import parse_sentences, tag_sentences
 from phrasemt.syntax.annotations import Annotation, Annotations
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
-from phrasemt.syntax.store import AnnotationStore
 
 
 def expected(tokens: Sequence[str]) -> Annotation:
@@ -146,21 +145,6 @@ def test_where_the_models_lie_does_not_show(folder):
         assert path.is_dir() or str(folder.path).encode() not in path.read_bytes()
 
 
-def test_a_hit_loads_nothing(folder):
-    folder.write(numbered(50))
-    first = folder.parse().read_bytes()
-    code = (
-        "import sys\nfrom pathlib import Path\nfrom phrasemt.stages.syntax import AnnotateSentences\n"
-        "from phrasemt.syntax.annotate import parse_sentences\n"
-        f"folder = Path({str(folder.path)!r})\n"
-        "parse_sentences(settings=AnnotateSentences(job=0, jobs=1), cores=2, tokens=folder / 'tokens',"
-        " annotator=folder / 'annotator', annotations=folder / 'again', cache=folder / 'cache')\n"
-        "sys.exit(bool({'torch', 'stanza', 'phrasemt.syntax.stanza.annotators'} & set(sys.modules)))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-    assert (folder.path / "again").read_bytes() == first
-
-
 def test_a_grown_corpus(folder, caplog):
     folder.write(numbered(500))
     folder.parse()
@@ -205,14 +189,6 @@ def test_an_annotator_of_another_kind(folder):
         cache=folder.path / "cache",
     )
     check([folder.path / "tags"], numbered(3))
-
-
-def test_annotations_that_get_lost_meanwhile(folder, monkeypatch):
-    folder.write(numbered(30))
-    monkeypatch.setattr(AnnotationStore, "add", lambda store, keys, annotations: None)
-    with pytest.raises(DamagedFileError, match=r"the store lost annotations while the stage ran .* Next: run again"):
-        folder.parse()
-    assert not list(folder.path.glob("*annotations.0*"))
 
 
 def test_a_killed_job_keeps_its_finished_blocks(folder):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,38 +26,6 @@ def models(tmp_path: Path) -> dict[str, Path]:
 
 def describe(path: Path, models: dict[str, Path], *roles: str, kind: str = "constituency") -> Card:
     return Card.read(tiny.describe(path, kind, {role: models[role] for role in roles}))
-
-
-def test_the_content_of_a_card(tmp_path: Path, models: dict[str, Path]) -> None:
-    card = describe(tmp_path / "card.json", models, "constituency", "tagger", "vectors")
-    content = json.loads((tmp_path / "card.json").read_text())
-    assert content == {
-        "format": 1,
-        "kind": "constituency",
-        "origin": "files",
-        "language": "en",
-        "stanza": importlib.metadata.version("stanza"),
-        "files": {
-            role: {"path": f"models/{role}.pt", "sha256": hashlib.sha256(role.encode()).hexdigest()}
-            for role in ("constituency", "tagger", "vectors")
-        },
-        "options": {"version": 1, "longest": 1000},
-        "scores": {},
-        "fingerprint": card.fingerprint,
-    }
-    assert {role: file.path for role, file in card.files.items()} == {
-        role: models[role] for role in ("constituency", "tagger", "vectors")
-    }
-    card.verify()
-
-
-def test_the_description_is_the_same_wherever_the_files_lie(tmp_path: Path, models: dict[str, Path]) -> None:
-    card = describe(tmp_path / "card.json", models, "constituency", "vectors")
-    content = json.loads((tmp_path / "card.json").read_text())
-    del content["files"]
-    assert card.description == content
-    moved = {role: path.rename(tmp_path / path.name) for role, path in models.items()}
-    assert describe(tmp_path / "other.json", moved, "constituency", "vectors").description == content
 
 
 def test_the_fingerprint_is_of_what_decides_results(tmp_path: Path, models: dict[str, Path]) -> None:

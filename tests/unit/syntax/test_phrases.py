@@ -195,12 +195,6 @@ def test_parses_of_other_sentences_are_refused(split):
         split.extract(["a b", "q r s"], trees={"a b": "(S (A 0) (B 1))"}, mode="parse")
 
 
-def test_escapes_are_undone_before_the_sentence_is_looked_up(split):
-    sentence = "he &apos;s &amp; ( &#91;"
-    trees = {"he 's & ( [": "(S (NP (A 0) (B 1) (C 2)) (X (D 3) (E 4)))"}
-    assert split.extract([sentence], trees=trees, mode="parse") == [[3, 6]]
-
-
 @pytest.mark.parametrize("mode", ["random", "shuffled"])
 def test_phrases_depend_on_the_sentence_alone(split, mode, monkeypatch):
     """Not on its row, its companions, the cores, or where chunks of work end."""

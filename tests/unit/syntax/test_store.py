@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import random
 import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from processes import wait_until
 
 from phrasemt.errors import DamagedFileError
 from phrasemt.files.blobs import Cleaning
 from phrasemt.syntax.annotations import Annotation
-from phrasemt.syntax.sentences import BUCKETS, Keys, key_array
+from phrasemt.syntax.sentences import BUCKETS, key_array
 from phrasemt.syntax.store import AnnotationStore
 
 CARD = {"format": 1, "kind": "constituency", "fingerprint": "ab" * 16}
@@ -95,26 +89,6 @@ def test_other_annotators_share_nothing(tmp_path):
     assert AnnotationStore.all(tmp_path / "elsewhere") == []
 
 
-def test_the_first_file_by_name_is_believed(tmp_path):
-    store = AnnotationStore(tmp_path, CARD)
-    key = bytes(16)
-    for text in ("one", "two", "three", "four"):
-        add(store, {key: Annotation(text, None)})
-    (believed,) = found(store, {key: Annotation("", None)}).values()
-    assert len(files(store)) == 4
-    texts = {}
-    for path in files(store):
-        alone = AnnotationStore(tmp_path / path.stem, CARD)
-        place = alone.folder / "00" / path.name
-        place.parent.mkdir()
-        place.write_bytes(path.read_bytes())
-        texts[path.name] = alone.find(0, key_array([key]))[0]
-    assert believed == texts[min(texts)]
-    store.clean()
-    assert len(files(store)) == 1
-    assert found(store, {key: Annotation("", None)}) == {key: believed}
-
-
 def test_a_text_is_believed_before_any_failure(tmp_path):
     known = {bytes([0, number, *bytes(14)]): Annotation(f"text {number}", None) for number in range(20)}
     store = AnnotationStore(tmp_path, CARD)
@@ -167,29 +141,6 @@ def test_two_writers_add_hundreds_of_times(tmp_path):
     assert (found(store, everything), unusual(store)) == (everything, [])
 
 
-def test_a_killed_writer(tmp_path):
-    code = f"import sys; sys.path[:] = {sys.path!r}\nimport test_store; from pathlib import Path\n"
-    code += f"test_store.write_many(Path({str(tmp_path)!r}), 0, 10**9)"
-    writer = subprocess.Popen([sys.executable, "-c", code])
-    store = AnnotationStore(tmp_path, CARD)
-    try:
-        wait_until(lambda: len(files(store)) >= 60, writer)
-    finally:
-        writer.kill()
-        writer.wait()
-    kept = found(store, everything := numbered(*range(250), *range(1000, 1300)))
-    assert len(kept) >= 60
-    assert kept.items() <= everything.items()
-    write_many(tmp_path, 0, 300)
-    assert found(store, everything) == everything
-    assert store.blobs.damaged == []
-    store.clean()  # what the dead writer was writing is young: nobody can know that it is dead
-    for path in store.folder.rglob(".*.part"):
-        os.utime(path, (time.time() - 90_000,) * 2)
-    store.clean()
-    assert unusual(store) == []
-
-
 def test_a_file_merged_away_while_it_is_looked_for(tmp_path, monkeypatch):
     store = AnnotationStore(tmp_path, CARD)
     known = {bytes([0, number, *bytes(14)]): Annotation(str(number), None) for number in range(5)}
@@ -208,18 +159,6 @@ def test_a_file_merged_away_while_it_is_looked_for(tmp_path, monkeypatch):
     assert (len(files(store)), store.blobs.damaged) == (1, [])
 
 
-def test_files_in_the_wrong_place_are_set_aside(tmp_path):
-    store, other = AnnotationStore(tmp_path, CARD), AnnotationStore(tmp_path, OTHER)
-    add(other, numbered(1))
-    (path,) = files(other)
-    for bucket in (int(path.parent.name), (int(path.parent.name) + 1) % BUCKETS):
-        place = (store if path.parent.name == f"{bucket:02}" else other).folder / f"{bucket:02}" / path.name
-        place.parent.mkdir(exist_ok=True)
-        place.write_bytes(path.read_bytes())
-    assert (found(store, numbered(1)), other.contents().sentences) == ({}, 1)
-    assert len(store.blobs.damaged) == len(other.blobs.damaged) == 1
-
-
 @pytest.mark.parametrize("text", ["", "{}", json.dumps({"format": 1, "annotator": OTHER})])
 def test_a_damaged_card_is_named(tmp_path, text):
     store = AnnotationStore(tmp_path, CARD)
@@ -230,21 +169,6 @@ def test_a_damaged_card_is_named(tmp_path, text):
             opened()
     (store.folder / "card.json").unlink()
     assert found(AnnotationStore(tmp_path, CARD), numbered(1)) == numbered(1)
-
-
-def test_a_look_up_reads_one_file_at_a_time(tmp_path, monkeypatch):
-    store = AnnotationStore(tmp_path, CARD)
-    keys: Keys = key_array([bytes([0, number, *bytes(14)]) for number in range(30)])
-    for number in range(30):
-        store.add(keys[number : number + 1], [Annotation("a", None)])
-    iterator = store.files(0)
-    first = next(iterator)
-    assert np.isin(first.batch.keys, keys).all()
-    for path in files(store):
-        if path != first.path:
-            path.write_bytes(b"changed after the first was given")
-    assert list(iterator) == []
-    assert len(store.blobs.damaged) == 29
 
 
 def test_stores_are_merged_by_copying_files(tmp_path):

@@ -46,12 +46,6 @@ def with_words(tree: Tree, tokens: list[str]) -> Tree:
     return Tree(tree.label, tuple(with_words(child, tokens) for child in tree.children))
 
 
-def test_text():
-    tree = Tree("S", (Tree("NP", (Tree("DT", word="a)"), Tree("NN", word="-LRB-"))), Tree("VBZ", word=" ")))
-    assert tree_text(tree) == "(S (NP (DT 0) (NN 1)) (VBZ 2))"
-    assert parse_tree("(ROOT (CD 0))") == Tree("ROOT", (Tree("CD", word="0"),))
-
-
 def test_deep_trees():
     """3,000 tokens, each in a bracket of its own."""
     text = " ".join(f"(X (W {number})" for number in range(2999)) + " (W 2999)" + ")" * 2999
@@ -222,9 +216,3 @@ def test_roots_are_no_constituents() -> None:
     scores = BracketScores()
     scores.add(parse_tree("(ROOT (CD 0))"), parse_tree("(NP (CD 0))"))
     assert (scores.gold, scores.predicted, scores.f1) == (0, 1, 0.0)
-
-
-@pytest.mark.parametrize("text", ["(S (A 0))", "(S (A 0) (B 1) (C 2))"])
-def test_trees_over_other_tokens_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"the trees have \d and 2 tokens"):
-        BracketScores().add(parse_tree("(S (A 0) (B 1))"), parse_tree(text))

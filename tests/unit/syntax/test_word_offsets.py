@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from subword_nmt.apply_bpe import BPE
 
 from phrasemt.errors import DataError
 from phrasemt.files.lines import LineBlock
@@ -35,14 +32,6 @@ def test_words_cut_anywhere(words, data):
         offsets.append(offsets[-1] + len(pieces))
     # "a@@" may be a whole word or its first half: subwords alone do not tell, and the words decide.
     assert word_offsets(" ".join(words), " ".join(parts)) == offsets
-
-
-@pytest.mark.parametrize("length", range(1, 21))
-def test_words_of_1_to_20_subwords(length):
-    bpe = BPE(io.StringIO("#version: 0.2\n"), merges=0)
-    words = ["abcdefghijklmnopqrst"[:length], "z", "yx"]
-    subwords = bpe.process_line(" ".join(words))
-    assert word_offsets(" ".join(words), subwords) == [0, length, length + 1, length + 3]
 
 
 @pytest.mark.parametrize(

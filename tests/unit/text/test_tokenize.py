@@ -73,12 +73,6 @@ def test_the_shortcut_for_commas_knows_the_numbers_of_the_rule(ours):
     assert set(others) - set(split_off) == ours["en", False].__self__._numbers
 
 
-def test_detokenize_undoes_escapes_and_dashes():
-    lines = ["It &apos;s a well @-@ known &quot; fact &quot; , isn &apos;t it ?", ""]
-    assert [*map(moses_detokenizer("en"), lines)] == ["It's a well-known \"fact\", isn't it?", ""]
-    assert moses_detokenizer("de")("Er sagte : &quot; Ja . &quot;") == 'Er sagte: "Ja."'
-
-
 def test_typographic_apostrophes_are_split_like_ascii_ones_everywhere(ours):
     for language, line in (
         ("en", "don't O'Brien the dogs' ' a' 90's"),
@@ -304,15 +298,6 @@ def test_a_bad_round_trip_is_a_warning(language: str, line: str, tmp_path: Path,
 @pytest.mark.parametrize("text", ["", "\n\n", "Ja.\n", "\u200b\n"])
 def test_short_texts_have_a_perfect_round_trip(tmp_path: Path, text):
     assert tokenize(tmp_path, text, Tokenizer.for_language("de"))["score"] == 100
-
-
-def test_a_language_without_rules_is_tokenised_with_a_warning(tmp_path: Path, caplog):
-    tokenize(tmp_path, "Ankara'ya gittim.\n", Tokenizer.for_language("tr"))
-    assert (tmp_path / "tokens").read_text() == "Ankara&apos;ya gittim .\n"
-    assert caplog.messages == [
-        "tokenize_text: warning: Moses has no rules for 'tr'; the rules for all languages are used, with the "
-        "abbreviations of English"
-    ]
 
 
 def test_the_lists_of_languages_are_those_of_sacremoses():

@@ -90,8 +90,6 @@ def test_known_subwords_come_back(tmp_path_factory, subwords):
     ("text", "line", "problem"),
     [
         ("", 1, r"not a vocabulary (expected '<pad>\t0', found '')"),
-        ("a\t1\n", 1, r"not a vocabulary (expected '<pad>\t0', found 'a\t1')"),
-        ("<pad>\t0\n<s>\t0\n", 3, r"not a vocabulary (expected '</s>\t0', found '')"),
         ("<pad>\t0\n<s>\t0\na\t0\n", 3, r"not a vocabulary (expected '</s>\t0', found 'a\t0')"),
         (
             SPECIAL + "a\t2\na\t1\n",
@@ -99,9 +97,7 @@ def test_known_subwords_come_back(tmp_path_factory, subwords):
             r"not a vocabulary (expected subword<TAB>count, each subword once, found 'a\t1')",
         ),
         (SPECIAL + "<s>\t2\n", 5, r"not a vocabulary (expected subword<TAB>count, each subword once, found '<s>\t2')"),
-        (SPECIAL + "a 2\n", 5, "not a vocabulary (expected subword<TAB>count, each subword once, found 'a 2')"),
         (SPECIAL + "a\tx\n", 5, r"not a vocabulary (expected subword<TAB>count, each subword once, found 'a\tx')"),
-        (SPECIAL + "\t5\n", 5, r"not a vocabulary (expected subword<TAB>count, each subword once, found '\t5')"),
     ],
 )
 def test_damaged_files(text, line, problem, tmp_path):

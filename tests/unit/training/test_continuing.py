@@ -184,18 +184,6 @@ def test_a_killed_training_that_is_shortened_to_its_update_ends_there(tiny_data,
     assert_equal_runs(shortened, run(tiny_data, tmp_path / "whole", settings_of(max_updates=1)))
 
 
-def test_a_damaged_state_is_not_continued(tiny_data, tmp_path, updates, caplog):
-    run(tiny_data, tmp_path, settings_of(max_updates=8))
-    (latest,) = tmp_path.glob("state/*/latest.safetensors")
-    data = bytearray(latest.read_bytes())
-    data[-1] ^= 1
-    latest.write_bytes(bytes(data))
-    updates.clear()
-    run(tiny_data, tmp_path, settings_of(max_updates=12))
-    assert len(updates) == 12
-    assert "its checksum is wrong" in caplog.text
-
-
 # Another value of each setting of a training.
 OTHER_VALUES = {
     "tokens_per_update": 150,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import platform
 from contextlib import nullcontext
-from pathlib import Path
 from types import MappingProxyType
 
 import pytest
@@ -24,7 +22,6 @@ from phrasemt.study.architectures import TransformerModel
 from phrasemt.study.schema import Decoding
 
 CPU = torch.device("cpu")
-CPUINFO = Path("/proc/cpuinfo")
 
 
 @pytest.fixture
@@ -35,13 +32,6 @@ def cpu_with(monkeypatch):
         monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: MappingProxyType(dict.fromkeys(names, True)))
 
     return features
-
-
-@pytest.mark.skipif(platform.machine() != "x86_64" or not CPUINFO.exists(), reason="reads the flags of an x86-64 CPU")
-def test_the_kernel_names_the_same_bfloat16_units():
-    flags = next(line for line in CPUINFO.read_text().splitlines() if line.startswith("flags")).split()
-    has_units = not {"amx_bf16", "avx512_bf16"}.isdisjoint(flags)
-    assert usable_precision("bfloat16", CPU) == ("bfloat16" if has_units else "float32")
 
 
 @pytest.mark.parametrize(

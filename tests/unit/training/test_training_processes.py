@@ -19,8 +19,6 @@ import torch
 from processes import PATIENCE, descendants, is_running, wait_until, wait_until_gone
 from trainings import assert_equal_runs, command, results, run, settings_of
 
-import phrasemt.training.trainer as trainer
-
 STOPPED = 85
 
 
@@ -45,19 +43,6 @@ def assert_close_runs(one, other):
         assert ours == (theirs if theirs is None else pytest.approx(theirs, abs=1e-5))
     for name, tensor in one[1][-1].items():
         torch.testing.assert_close(other[1][-1][name], tensor, rtol=0, atol=1e-4)
-
-
-def test_one_process_two_and_smaller_micro_batches_train_alike(tiny_data, tmp_path, monkeypatch):
-    settings = settings_of(dropout=0.0, max_updates=50, evaluate_every=10, checkpoint_every=50)
-    alone = run(tiny_data, tmp_path / "alone", settings)
-    assert len([loss for _, loss, _ in alone[2] if loss is not None]) == 3
-    monkeypatch.setattr(trainer, "CPU_POSITIONS", 64)
-    smaller = run(tiny_data, tmp_path / "smaller", settings)
-    assert_close_runs(alone, smaller)
-    assert smaller[0]["micro_batches_per_update"] >= 4 * alone[0]["micro_batches_per_update"]
-    together = finish(tiny_data, tmp_path / "together", settings, "--processes", "2")
-    assert together[0]["processes"] == 2
-    assert_close_runs(alone, together)
 
 
 def test_processes_of_another_launcher_train_alike(tiny_data, tmp_path):

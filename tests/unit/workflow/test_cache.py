@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stage_settings import extracting, fetching
+from stage_settings import fetching
 
 from phrasemt.artefacts.sidecar import Origin, sidecar_path
 from phrasemt.cli import main
-from phrasemt.corpus import extract, fetch
+from phrasemt.corpus import fetch
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import count_lines
 from phrasemt.registry import corpora as registry
@@ -52,7 +52,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return run
 
-    for module, name in ((vocab, "build_vocabulary"), (fetch, "fetch_corpus"), (extract, "extract_text")):
+    for module, name in ((vocab, "build_vocabulary"), (fetch, "fetch_corpus")):
         monkeypatch.setattr(module, name, counted(name, getattr(module, name)))
     return called
 
@@ -182,12 +182,12 @@ DATA = b"one\ntwo\n"
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Registers a corpus of one file, whose source does not answer; a mirror has it."""
 
-    def register(*, column: int | None = None, **changes: object) -> None:
+    def register(**changes: object) -> None:
         (tmp_path / "mirror" / "tiny").mkdir(parents=True, exist_ok=True)
         (tmp_path / "mirror" / "tiny" / "corpus.txt").write_bytes(DATA)
         checksum = changes or {"sha256": hashlib.sha256(DATA).hexdigest()}
         file = {"name": "corpus.txt", "url": "http://127.0.0.1:9/corpus.txt", **checksum}
-        side = {"file": "corpus.txt", **({"format": "tsv", "column": column} if column else {})}
+        side = {"file": "corpus.txt"}
         entry = {"id": "tiny", "description": "d", "terms": "t", "citation": "c"}
         one = Corpus.model_validate({**entry, "files": [file], "parts": {"all": {"sides": {"en": side}}}})
         monkeypatch.setattr(registry, "load_registry", lambda: {"tiny": one})
@@ -225,21 +225,6 @@ def test_a_file_that_nobody_can_verify_is_not_kept(corpus, runs, cache, tmp_path
         get(tmp_path / name)
     assert runs == ["fetch_corpus"] * 2
     assert contents(cache) == {}
-
-
-def test_an_edited_entry_of_the_registry_takes_the_text_out_again(corpus, runs, tmp_path):
-    (tmp_path / "corpus.txt").write_bytes(b"one\teins\n")
-
-    def take_out() -> str:
-        text = tmp_path / "text.en"
-        command = ["extract_text", "--settings", extracting("tiny", "all", "en").canonical_json()]
-        assert main([*command, "--files", str(tmp_path / "corpus.txt"), "--text", str(text)]) == 0
-        return text.read_text()
-
-    assert take_out() == take_out() == "one\teins\n"
-    corpus(column=2)
-    assert take_out() == "eins\n"
-    assert runs == ["extract_text"] * 2
 
 
 def _one_warning(capsys: pytest.CaptureFixture[str]) -> str:

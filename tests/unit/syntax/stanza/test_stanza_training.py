@@ -20,7 +20,7 @@ from phrasemt.errors import DataError
 from phrasemt.files.system import work_folder
 from phrasemt.stages.syntax import TrainChunker, TrainParser, TrainTagger, TrainVectors
 from phrasemt.syntax.stanza.training import train_and_dev, train_chunker, train_parser, train_tagger, train_vectors
-from phrasemt.syntax.trees import parse_tree, read_treebank, tree_text, words
+from phrasemt.syntax.trees import read_treebank, tree_text, words
 
 RARE = "(FRAG (ADVP (RB so)) (XQ (XX .)))"  # a label, a tag and words that no training tree has
 ROOT_OF_TWO = "(VROOT (S (NP (NN dog)) (VP (VBZ runs))) (. .))"  # Stanza's parsers make no such trees
@@ -195,30 +195,6 @@ def test_the_folder_of_a_killed_run_goes_with_the_next(tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == [folder] == [left]
         assert list(folder.iterdir()) == []
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_evaluator_answers_as_stanza_expects() -> None:
-    from phrasemt.syntax.stanza.training import DevEvaluator, stanza_tree
-
-    reported = []
-
-    class ProgressLog:
-        def report(self, done: int, result: str) -> None:
-            reported.append(result)
-
-    class Result:
-        def __init__(self, gold: str, parse: str) -> None:
-            class Prediction:
-                tree = stanza_tree(parse_tree(parse))
-
-            self.gold, self.predictions = stanza_tree(parse_tree(gold)), [Prediction]
-
-    evaluator = DevEvaluator(ProgressLog())  # type: ignore[arg-type]
-    gold = "(S (NP (DT 0) (NN 1)) (VP (VBZ 2)))"
-    answer = evaluator.process([Result(gold, gold), Result(gold, "(S (NP (DT 0)) (VP (NN 1) (VBZ 2)))")])
-    assert answer.f1 == (3 + 1) / 6
-    assert not answer.HasField("kbestF1")
-    assert reported == [", dev F1 66.7%"]
 
 
 def test_without_dev_every_twelfth_sentence_is_held_out() -> None:
