@@ -73,7 +73,7 @@ class NoEarlyEnd(Allowed):
         return super().restrict(log_probs_BKV, length)
 
 
-beam.Allowed = NoEarlyEnd  # type: ignore[misc]
+beam.Allowed = NoEarlyEnd
 
 
 @dataclass(frozen=True)

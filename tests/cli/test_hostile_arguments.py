@@ -36,27 +36,19 @@ SYSTEM = "--system base"
 HOSTILE = {
     # numbers
     "translate text.en --cores 999999": "argument --cores: expected a whole number from 1 to",
-    "force text.en text.de --cores 0": "argument --cores: expected a whole number from 1 to",
     "learn_subwords --cores 0": "argument --cores: expected a whole number from 1 to 4096",
-    "train_model --cores 999999": "argument --cores: expected a whole number from 1 to 4096",
     "train_model --minutes nan": "argument --minutes: expected a number from 0",
-    "train_model --minutes -5": "argument --minutes: expected a number from 0",
     "translate text.en --n-best 0": "argument --n-best: expected a whole number from 1 to 1000",
-    "translate text.en --seed -1": "argument --seed: expected a whole number from 0",
     f"translate text.en --seed {DIGITS}": "argument --seed: expected a whole number from 0, found '9999",
     f"translate text.en --seed {HUGE} {SYSTEM}": "no such seed",
     f"score text.de --references text.en --language de --samples {HUGE}": "from 1 to 1000000, found '1000",
-    "score text.de --references text.en --language de --samples 1e10": "from 1 to 1000000, found '1e10'",
     "ratings make new --sentences 0": "argument --sentences: expected a whole number from 1",
-    "ratings make new --raters 1000000": "argument --raters: expected a whole number from 1 to 1000",
     "store gc --unused nan": "argument --unused: expected a number from 0",
-    "plan --gpus 0": "argument --gpus: expected a whole number from 1",
     # languages
     "score text.de --references text.en --language ''": "--language: found '', allowed: a code",
     "score text.de --references text.en --language jp": "did you mean 'ja'?",
     # settings of the search
     "translate text.en --decoding 'beam=['": "argument --decoding: beam: cannot be read as YAML",
-    "translate text.en --decoding 'beam=*a'": "argument --decoding: beam: cannot be read as YAML",
     "translate text.en --decoding 'beam=!!python/object:os.system x'": "argument --decoding: beam: cannot be read",
     f"translate text.en --decoding beam={DIGITS}": "beam: cannot be read as YAML: Exceeds the limit (4300 digits)",
     "translate text.en --decoding baem=4": "found 'baem=4'; did you mean 'beam'?",
@@ -74,14 +66,11 @@ HOSTILE = {
     "''": "no such command",
     "describe mine.yaml": "--system: which system? (expected one of base, large)",
     "trace mine.yaml": "mine.yaml: not a pair",
-    "describe --system base --dataset dmo": "dmo: no such data set (expected one of demo; did you mean 'demo'?)",
     "describe --system bsae": "bsae: no such system (expected one of base, large; did you mean 'base'?)",
     "translate text.en --system nope": "nope: no such system",
     "trace test:17": "test.arrow: test is not prepared yet (found no such file). Next: make study",
     "trace tset:17": "tset: no such split (expected one of train, dev, test; did you mean 'test'?)",
     f"trace test:{DIGITS}": "not a pair",
-    f"trace {DIGITS}": "not a pair",
-    "trace test:-1": "not a pair",
     "trace test:²": "not a pair",
 }
 

@@ -18,7 +18,7 @@ from phrasemt.commands._detect import PUBLISHED, describe_power, known_deviation
 from phrasemt.commands.plan import describe
 from phrasemt.errors import PhrasemtError
 from phrasemt.runs.costs import Costs
-from phrasemt.runs.plan import SETTINGS, Job, Plan, Reason
+from phrasemt.runs.plan import Job, Plan, Reason
 from phrasemt.scoring.significance import holm
 from phrasemt.study.reading import load_study
 
@@ -34,21 +34,6 @@ def said(*jobs: Job, datasets: tuple[str, ...] = ("demo", "mine")) -> list[str]:
     plan = Plan(study="demo", datasets=list(datasets), cores=2, jobs=list(jobs))
     prices: Any = SimpleNamespace(of=lambda job: Costs(core_hours=0.5), basis=lambda: ["assumed: figures"])
     return [line.strip() for line in describe(plan, prices)]
-
-
-def test_a_change_names_the_systems_and_data_sets_that_it_affects() -> None:
-    beam, merges = Reason(why=SETTINGS, what="beam: 2 -> 3"), Reason(why=SETTINGS, what="merges: 9 -> 8")
-    jobs = (
-        job("translate_examples", "demo", "max", beam),
-        job("translate_examples", "mine", "max", beam),
-        job("learn_subwords", "mine", None, merges),
-        job("make_table", None, None, Reason(why=SETTINGS, what="title: a -> b")),
-    )
-    lines = said(*jobs)
-    assert "settings beam: 2 -> 3: translate_examples of max on demo, mine" in lines
-    assert "settings merges: 9 -> 8: learn_subwords on mine" in lines
-    assert "settings title: a -> b: make_table" in lines
-    assert "settings merges: 9 -> 8: learn_subwords" in said(*jobs[2:], datasets=("mine",))
 
 
 def test_costs_come_with_what_they_rest_on() -> None:

@@ -46,7 +46,6 @@ def begun(*jobs: PlannedJob, **changes: Any) -> RunNote:
 
 def stage(planned: PlannedJob, log: str = "", *, silent: timedelta = timedelta(0), **changes: Any) -> None:
     """A job of the run that has begun five seconds ago, in this process. silent: since it gave a heartbeat."""
-    assert planned.log is not None
     path = Path(planned.log)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(log)

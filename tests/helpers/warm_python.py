@@ -61,8 +61,6 @@ def warm_python(folder: Path) -> Iterator[WarmPython]:
     server = subprocess.Popen(
         [sys.executable, __file__, str(address)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    assert server.stdin
-    assert server.stdout
     try:
         assert server.stdout.readline() == "ready\n"
         yield WarmPython(python, {"BASH_ENV": str(settings)})

@@ -60,11 +60,3 @@ def test_profiles_hold_the_machine_and_nothing_of_the_study(repository: Path) ->
         assert not {"config", "configfile"} & profile.keys()
         assert profile["rerun-triggers"] == ["mtime", "params", "input"]
         assert profile["rerun-incomplete"] is True
-
-
-def test_the_workflow_catalog_finds_what_it_looks_for(repository: Path) -> None:
-    """Standardised usage, as https://snakemake.github.io/snakemake-workflow-catalog asks for it."""
-    usage = yaml.safe_load((repository / ".snakemake-workflow-catalog.yml").read_text())["usage"]
-    assert usage.keys() == {"mandatory-flags", "software-stack-deployment", "report"}
-    (flag,) = usage["mandatory-flags"]["flags"]
-    assert (repository / flag.removeprefix("--profile ") / "profile.yaml").is_file()

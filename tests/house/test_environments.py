@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.metadata
-import json
 import pkgutil
 import re
 import subprocess
@@ -149,17 +148,3 @@ def test_all_recipes_have_one_python(repository: Path) -> None:
     )
     assert len(pythons) == 1
     assert SpecifierSet(_project(repository)["requires-python"]).contains(pythons.pop())
-
-
-def test_the_container_has_the_versions_of_the_constraints(repository: Path) -> None:
-    """It cannot be built in the tests, so they read its recipe."""
-    text = (repository / "Containerfile").read_text()
-    assert re.findall(r"^RUN python -m pip install (.*)$", text, flags=re.MULTILINE) == [
-        "--no-cache-dir --requirement /tmp/constraints.txt",
-        "--no-cache-dir --no-deps /tmp/phrasemt",
-    ]
-    sent = (repository / ".dockerignore").read_text().splitlines()
-    assert {"*", "!constraints.txt", "!phrasemt/moses/build.sh"} <= {*sent}
-    (command,) = re.findall(r"^CMD (.*)$", text, flags=re.MULTILINE)
-    assert json.loads(command)[:3] == ["python", "-m", "snakemake"], "so the working folder's phrasemt is found"
-    assert (repository / json.loads(command)[-1] / "profile.yaml").is_file()

@@ -91,12 +91,6 @@ def _translated(study: str) -> list[runs.TestSet]:
     return [part for run in runs.read_runs(study) for part in run.test_sets.values() if part.translations]
 
 
-def test_the_files_are_few_and_small() -> None:
-    assert len(FILES) <= 60
-    assert max(path.stat().st_size for path in FILES) < 1e6
-    assert sum(path.stat().st_size for path in FILES) < 6e6
-
-
 def test_a_finished_study_is_added(golden, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(golden)
     monkeypatch.setattr(runs, "FOLDER", tmp_path)

@@ -101,7 +101,7 @@ def test_a_full_disk_and_a_closed_pipe(study: Workplace) -> None:
     assert b"the disk is full" in done.stderr
     assert done.stderr.count(b"\n") == 1
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with subprocess.Popen(command, **pipes) as process:  # type: ignore[call-overload]
+    with subprocess.Popen(command, **pipes) as process:
         process.stdout.close()
         process.stdin.write(text)
         process.stdin.close()

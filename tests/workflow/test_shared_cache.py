@@ -39,7 +39,6 @@ def _run(second: Workplace, *files: str) -> dict[str, set[bool]]:
     cached: dict[str, set[bool]] = {}
     for log in (second.folder / "logs" / "second").rglob("*.log"):
         note = StageNote.read(stage_note(log))
-        assert note is not None
         assert note.from_cache == (f"{note.stage}: from the cache, " in log.read_text()), log
         cached.setdefault(note.stage, set()).add(note.from_cache)
     return cached

@@ -59,8 +59,6 @@ def test_a_file_of_n_gram_phrases_gives_the_same_batches_as_n_grams(examples, tm
     computed = BatchReader(examples, PhraseRepresentationModel().model_inputs)
     for positions in ([0, 5, 7], [59], list(range(60))):
         ours, theirs = columns(positions).source.phrases, computed(positions).source.phrases
-        assert ours is not None
-        assert theirs is not None
         assert ours.token_index_BPM.equal(theirs.token_index_BPM)
         assert ours.token_mask_BPM.equal(theirs.token_mask_BPM)
         assert ours.phrase_mask_BP.equal(theirs.phrase_mask_BP)
@@ -74,7 +72,6 @@ def test_a_cut_sentence_has_cut_phrases(tmp_path):
     sentence = np.full(LONGEST_SENTENCE, 5, dtype=np.int32)  # of a sentence of 3,000 subwords
     path = write_phrases(tmp_path / "phrases.arrow", [[1000, 1500, 3001]])
     phrases = SourceCollator(MODEL.model_inputs, [path])([sentence], [0]).phrases
-    assert phrases is not None
     assert phrases.token_mask_BPM.sum(-1).tolist() == [[1000, LONGEST_SENTENCE + 1 - 1000]]
 
 
@@ -139,7 +136,6 @@ def test_chunks_start_at_their_first_words(tmp_path):
         tmp_path / "chunks.arrow", [([0, 3], [NP, EOS_LABEL]), ([0], [EOS_LABEL]), ([0, 1, 2], [VP, PP, EOS_LABEL])]
     )
     target = TargetCollator(CHUNKED.model_inputs, [path])(words(2, 0, 3), [2, 1, 0])
-    assert target.chunks is not None
     assert target.chunks.starts_BT.int().tolist() == [[1, 1, 1, 0], [1, 0, 0, 0], [1, 0, 0, 1]]
     null = NULL_LABEL
     assert target.chunks.labels_BT.tolist() == [
@@ -173,7 +169,6 @@ def test_a_cut_sentence_has_cut_chunks(tmp_path, starts, labels, chunk_starts):
     """`</s>` follows the last remaining word."""
     path = write_chunks(tmp_path / "chunks.arrow", [(starts, labels)])
     chunks = TargetCollator(CHUNKED.model_inputs, [path])(words(LONGEST_SENTENCE), [0]).chunks
-    assert chunks is not None
     assert chunks.starts_BT[0].nonzero().flatten().tolist() == chunk_starts
     assert chunks.labels_BT[0, chunk_starts].tolist() == [*labels[: len(chunk_starts) - 1], EOS_LABEL]
 

@@ -26,21 +26,7 @@ from democorpus.grammar import (
     Relative,
     Sentence,
 )
-from democorpus.lexicon import (
-    AT_PLACE,
-    BARE,
-    HE,
-    INDEFINITE,
-    MASCULINE,
-    NEUTER,
-    PLURAL,
-    SHE,
-    THE,
-    TO_PLACE,
-    WE,
-    WITH,
-    Verb,
-)
+from democorpus.lexicon import AT_PLACE, BARE, HE, INDEFINITE, MASCULINE, NEUTER, SHE, THE, WE, WITH, Verb
 from democorpus.pairs import BINS, DemoPair, demo_pairs, detokenise, distant_pairs, split_of
 from democorpus.sampling import anaphor
 from phrasemt.corpus.generate_demo import generate_demo
@@ -56,7 +42,7 @@ def the(noun: str, *adjectives: str, **parts: object) -> NounPhrase:
     modifier = parts.pop("compound", None)
     if modifier:
         (parts["modifier"],) = (entry for entry in lexicon.MODIFIERS if entry.english == modifier)
-    return NounPhrase(found[0], **{"determiner": THE, "qualities": qualities, **parts})  # type: ignore[arg-type]
+    return NounPhrase(found[0], **{"determiner": THE, "qualities": qualities, **parts})
 
 
 def plural(noun: str, *adjectives: str, **parts: object) -> NounPhrase:
@@ -75,11 +61,11 @@ def predicate(adjective: str, intensifier: str | None = None) -> Quality:
 
 
 def be(subject: Nominal, adjective: str, **parts: object) -> Clause:
-    return Clause(verb("predicate", "be"), subject, predicate=predicate(adjective), **parts)  # type: ignore[arg-type]
+    return Clause(verb("predicate", "be"), subject, predicate=predicate(adjective), **parts)
 
 
 def do(frame: str, base: str, subject: Nominal | None = None, **parts: object) -> Clause:
-    return Clause(verb(frame, base), subject, **parts)  # type: ignore[arg-type]
+    return Clause(verb(frame, base), subject, **parts)
 
 
 def modal(english: str) -> lexicon.Modal:
@@ -121,14 +107,6 @@ BY_HAND = [
     ),
     (
         Sentence(
-            do("motion", "run", plural("child"), tense="perfect",
-               place=PrepositionalPhrase(TO_PLACE["in"], the("garden", "big", determiner=determiner("our"))))
-        ),
-        "The children have run into our big garden.",
-        "Die Kinder sind in unseren großen Garten gelaufen.",
-    ),
-    (
-        Sentence(
             do("ditransitive", "give", the("man", determiner=INDEFINITE), tense="past",
                recipient=plural("woman", "old"), object=the("knife", "small", determiner=INDEFINITE))
         ),
@@ -143,30 +121,6 @@ BY_HAND = [
         "Die Autos sind vom klugen Ingenieur repariert worden.",
     ),
     (
-        Sentence(do("infinitive", "try", the("king"), tense="perfect",
-                    complement=do("transitive", "invite", object=the("guest")))),
-        "The king has tried to invite the guest.",
-        "Der König hat versucht, den Gast einzuladen.",
-    ),
-    (
-        Sentence(
-            do("intransitive", "laugh",
-               plural("child", relative=do("dative", "help", the("doctor"), object=Relative(True, PLURAL))))
-        ),
-        "The children who the doctor helps laugh.",
-        "Die Kinder, denen der Arzt hilft, lachen.",
-    ),
-    (
-        Sentence(
-            do("transitive", "eat", anaphor(the("horse")), object=the("apple", determiner=INDEFINITE), tense="past"),
-            connective("because"),
-            be(the("horse"), "hungry", tense="past"),
-            second_is_fronted=True,
-        ),
-        "Because the horse was hungry, it ate an apple.",
-        "Weil das Pferd hungrig war, fraß es einen Apfel.",
-    ),
-    (
         Sentence(
             do("intransitive", "burn", tense="past", time=adverb("last week"), front="time", subject=the(
                 "house", relative=do("location", "live", WE, tense="past",
@@ -179,17 +133,6 @@ BY_HAND = [
         Sentence(do("transitive", "pick", ANNA, object=HE, modal=modal("want"), manner=adverb("quickly"))),
         "Anna Müller wants to pick him up quickly.",
         "Anna Müller will ihn schnell abholen.",
-    ),
-    (
-        Sentence(
-            do("prepositional", "wait", the("prince"), object=the("train", "fast", determiner=determiner("every")),
-               place=PrepositionalPhrase(AT_PLACE["at"], the("station"))),
-            connective("but"),
-            do("intransitive", "arrive", plural("train", determiner=determiner("many")), frequency=adverb("never")),
-            second_is_main=True,
-        ),
-        "The prince waits for every fast train at the station, but many trains never arrive.",
-        "Der Prinz wartet auf jeden schnellen Zug am Bahnhof, aber viele Züge kommen nie an.",
     ),
 ]  # fmt: skip
 
@@ -206,16 +149,11 @@ def test_sentences_translated_by_hand(derivation: Sentence, english: str, german
         # The object could be read as the subject: both look alike in nominative and accusative.
         (do("transitive", "see", the("woman"), object=plural("dog")), None),
         (do("transitive", "see", the("man"), object=plural("dog")), "Der Mann sehen die Hunde."),
-        (do("transitive", "see", the("woman"), object=the("dog")), "Die Frau sehen den Hund."),
         (do("transitive", "see", plural("woman"), object=plural("cat")), "Die Frauen sieht die Katzen."),
-        (do("transitive", "see", plural("woman"), object=SHE), None),
         (do("dative", "help", the("woman"), object=plural("dog")), "Die Frau helfen den Hunden."),
-        (do("dative", "help", plural("cat", determiner=BARE), object=ANNA), None),
         (do("dative", "help", plural("dog", determiner=BARE), object=ANNA), "Hunde hilft Anna Müller."),
-        (do("ditransitive", "show", ANNA, recipient=plural("woman", determiner=BARE), object=the("book")), None),
         # Ambiguous number of the subject itself.
         (do("intransitive", "sleep", SHE), None),
-        (do("intransitive", "sleep", HE), "Er schlafen."),
         (do("intransitive", "sleep", plural("teacher", determiner=BARE)), None),
         (do("intransitive", "sleep", plural("teacher", "old", determiner=BARE)), "Alte Lehrer schläft."),
         # After the verb, a coordination may agree with its first part.
@@ -341,7 +279,7 @@ WHO_SLEEPS = Clause(verb("intransitive", "sleep"), Relative(human=True, row=MASC
 def test_distance_of_a_subject_and_whether_its_number_is_hidden(
     subject: NounPhrase, tense: str, expected: tuple[int, bool]
 ) -> None:
-    clause = Clause(verb("intransitive", "sleep"), subject, tense)  # type: ignore[arg-type]
+    clause = Clause(verb("intransitive", "sleep"), subject, tense)
     (found,) = [one for one in EnglishSentence(Sentence(clause)).subjects if one.phrase is subject]
     assert (found.distance, found.number_is_hidden) == expected
 
@@ -349,7 +287,7 @@ def test_distance_of_a_subject_and_whether_its_number_is_hidden(
 def test_files(tmp_path: Path, train: list[DemoPair]) -> None:
     names = ("source", "target", "trees", "source_chunks", "target_chunks", "contrasts")
     paths = {name: tmp_path / name for name in names}
-    generate_demo(settings=SimpleNamespace(split="train", pairs=100, seed=1), cores=1, **paths)  # type: ignore[arg-type]
+    generate_demo(settings=SimpleNamespace(split="train", pairs=100, seed=1), cores=1, **paths)
     text = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
     for name, field in (("source", "source"), ("target", "target"), ("trees", "tree")):
         assert text[name] == "".join(f"{getattr(pair, field)}\n" for pair in train[:100])

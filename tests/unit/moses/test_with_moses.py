@@ -21,23 +21,8 @@ import sacremoses
 
 from phrasemt.moses.decoding import moses_ini, translate_with_moses, tune_moses, untuned_weights, weights_of_ini
 from phrasemt.moses.installation import MOSES, run
-from phrasemt.moses.training import (
-    REORDERING,
-    align_words,
-    extract_phrase_table,
-    normalize_case,
-    train_lm,
-    train_truecaser,
-)  # fmt: skip
-from phrasemt.stages.moses import (
-    AlignWords,
-    ExtractPhraseTable,
-    NormalizeCase,
-    TrainLm,
-    TrainTruecaser,
-    TranslateWithMoses,
-    TuneMoses,
-)
+from phrasemt.moses.training import REORDERING, align_words, extract_phrase_table, train_lm  # fmt: skip
+from phrasemt.stages.moses import AlignWords, ExtractPhraseTable, TrainLm, TranslateWithMoses, TuneMoses
 from phrasemt.study.rows import MosesModel, Search, Tuning
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.symbols import escape, unescape
@@ -70,27 +55,6 @@ def test_escapes_are_those_of_moses_and_of_sacremoses(tmp_path: Path) -> None:
     assert [unescape(line) for line in of_moses] == lines
     # Moses' script replaces one escape after another, &amp; last, as `unescape` does at once.
     assert back.read_text().split("\n")[:-1] == lines
-
-
-@needs("scripts/recaser/train-truecaser.perl", "scripts/recaser/truecase.perl", "scripts/recaser/detruecase.perl")
-def test_true_case_and_back(tmp_path: Path) -> None:
-    tokens, truecaser, text = tmp_path / "tokens", tmp_path / "truecaser", tmp_path / "text"
-    lines = [
-        "The dog sees Anna .",
-        "Anna sees the dog .",
-        "the end &#124; &quot; The &quot;",
-        "",
-        "Today the dog sleeps .",
-    ]
-    tokens.write_text("".join(f"{line}\n" for line in lines))
-    train_truecaser(settings=TrainTruecaser(), cores=1, tokens=tokens, truecaser=truecaser)
-    normalize_case(settings=NormalizeCase(), cores=1, tokens=tokens, truecaser=[truecaser], text=text)
-    cased = text.read_text().split("\n")[:-1]
-    assert cased[:2] == ["the dog sees Anna .", "Anna sees the dog ."]
-    assert (cased[3], cased[4]) == ("", "Today the dog sleeps .")
-    run("scripts/recaser/detruecase.perl", stdin=text, stdout=tmp_path / "restored", work=tmp_path)
-    restored = (tmp_path / "restored").read_text().split("\n")
-    assert restored[:2] == lines[:2]
 
 
 def _parallel(seed: int, count: int) -> tuple[list[list[str]], list[list[str]], list[set[tuple[int, int]]]]:

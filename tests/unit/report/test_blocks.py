@@ -77,7 +77,6 @@ def test_a_system_with_fewer_seeds_has_means_of_its_own_trainings(built: Built) 
     assert table.trained == {"base": [1, 2], "once": [1], "max": [1, 2]}
     assert "Fewer trainings, of the first seeds: once (1)." in page
     power = once["bleu_tok_difference"].power
-    assert power is not None
     assert power.freedom == 2  # base and max have two trainings each, of which once borrows
     assert "stands for those with one, too." in page
 
@@ -162,8 +161,6 @@ def test_a_metric_of_the_user_is_a_column(built: Built) -> None:
     difference = block.rows[1].cells["metric_length_difference"]
     means = [row.cells["metric_length"].value for row in block.rows]
     assert difference.value == pytest.approx(means[1] - means[0])
-    assert difference.low is not None
-    assert difference.high is not None
     assert difference.low <= difference.value <= difference.high
     assert (
         f"{difference.low:+.4f} to {difference.high:+.4f}".replace("-", "−")

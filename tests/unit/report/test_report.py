@@ -10,13 +10,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from golden import METRICS, GoldenStudy, rewrite
 
 from phrasemt.artefacts.card import Card
-from phrasemt.artefacts.table import Scorecard, ScorecardEntry, Table
+from phrasemt.artefacts.table import Table
 from phrasemt.errors import PhrasemtError
 from phrasemt.report.figures import Series, draw_categories, draw_curves
 from phrasemt.report.page import Analysis, drawings_in, fill
@@ -155,44 +154,6 @@ def test_the_page_shows_trainings_settings_cleaning_and_origins(study: GoldenStu
             assert f"{source.path}{source.sha256}" in text
     assert all(signature in text for signature in table.signatures)
     assert all(note in text for note in table.notes)
-
-
-def test_the_sentences_come_first_and_the_scorecard_behind_the_results(study: GoldenStudy) -> None:
-    assert 'id="scorecard"' not in source_of(study)
-    path = study.results / "table.json"
-    table = Table.read(path)
-    note = "The paper prints two figures."
-    common: dict[str, Any] = {
-        "paper": "Xu <2020>",
-        "table": "Table 2: BLEU",
-        "row": "+Max",
-        "convention": "bleu_tok",
-        "data": "WMT",
-    }
-    common |= {"place": "xu2020/table-2/max", "heading": "BLEU", "dataset": "demo", "test_sets": ["test"]}
-    common |= {"printed": 28.13, "decimals": 2, "tolerance": 0.3, "better": "higher", "is_difference": False}
-    common |= {"kind": "scores", "column": "bleu_tok", "same_data": True, "notes": [note]}
-    cell = table.blocks[0].rows[1].cells["bleu_tok"]
-    entries = [
-        ScorecardEntry(
-            **common, system=system, title=dict(table.systems)[system], ours=cell, gap=gap, verdict=verdict, finding=""
-        )
-        for system, gap, verdict in (("max", 0.1, "reproduced"), ("mean", -3.0, "not reproduced"))
-    ]
-    card = Scorecard(entries=entries, footnotes=[note], note="How to read it.")
-    table = table.model_copy(update={"scorecard": card})
-    table.write(study.results / "with-scorecard")
-    rewrite(path, (study.results / "with-scorecard").read_text())
-    study.write_report()
-    source = source_of(study)
-    sections = re.findall(r'<section id="(\w+)">', source)
-    assert sections[:3] == ["sentences", "results", "scorecard"]
-    cells = [" ".join(cell.split()) for cell in Page(source).cells]
-    for gap, verdict in (("+0.10", "✓ reproduced"), ("−3.00", "✗ not reproduced")):
-        start = cells.index(gap)
-        assert cells[start - 3 : start - 1] == [verdict, "28.13"]
-        assert cells[start + 2] == "Xu <2020>, Table 2: +Max, BLEU[1]"
-    assert f"<li>{note}</li>" in source
 
 
 def test_equal_inputs_give_equal_bytes_in_another_process(study: GoldenStudy) -> None:

@@ -220,7 +220,6 @@ def test_no_label_of_a_parse_is_cut_off(chromium: Browser, folder: Path, tmp_pat
     lines = ["x"] * len(trees)
     content = ShownSentences(sources, lines, outputs={"base": lines}, scores={"base": [0.0] * 3}, trees=trees)
     section = sentences_section(Table.read(folder / "table.json"), {("d", "test"): content})
-    assert section is not None
     (tmp_path / "page.html").write_text(write_page("t", "", [section]))
     chromium.size(width)
     chromium.open(tmp_path / "page.html")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from typing import Any
 
 import pytest
@@ -41,9 +42,7 @@ def study(*, dataset: dict[str, Any] | None = None, **stands_for: list[str]) -> 
 
 
 def scorecard(of: Study, *blocks: Block) -> Scorecard:
-    found = make_scorecard(list(compared_figures(of)), blocks, {name: name for name in of.systems})
-    assert found is not None
-    return found
+    return make_scorecard(list(compared_figures(of)), blocks, {name: name for name in of.systems})
 
 
 @pytest.mark.parametrize(
@@ -194,7 +193,6 @@ def test_an_average_is_the_mean_over_its_test_sets_with_the_interval_of_the_mean
     average = card.entries[-1]
     assert average.heading == "Ave."
     assert average.test_sets == ["MT03", "MT04", "MT05"]  # the printed average of this row leaves MT02 out
-    assert average.ours is not None
     assert average.ours.value == pytest.approx(32.0)
     assert average.ours.high == pytest.approx(32.0 + 0.5 / 3**0.5)
     notes = average.notes
@@ -233,7 +231,7 @@ def test_a_study_without_a_row_of_a_paper_has_no_scorecard() -> None:
     assert make_scorecard(list[ComparedFigure](compared_figures(study(base=[]))), [], {}) is None
 
 
-def test_table_latex_and_csv_show_the_scorecard(study: GoldenStudy) -> None:
+def test_table_latex_csv_and_report_show_the_scorecard(study: GoldenStudy) -> None:
     raw = study_of(datasets=("demo",)).model_dump(mode="json", exclude_unset=True)
     for system, row in (("base", "base"), ("max", "max"), ("mean", "mean")):
         raw["systems"][system]["stands_for"] = [f"xu2020/table-2/{row}"]
@@ -243,7 +241,6 @@ def test_table_latex_and_csv_show_the_scorecard(study: GoldenStudy) -> None:
     markdown, latex = ((study.results / f"table.{suffix}").read_text() for suffix in ("md", "tex"))
     with (study.results / "table.csv").open(newline="") as stream:
         printed = [line for line in csv.DictReader(stream) if line["kind"] == "scorecard"]
-    assert table.scorecard is not None
     assert [entry.verdict for entry in table.scorecard.entries] == ["other data"] * 5
     scores = {row.system: row.cells for row in table.blocks[0].rows}
     for entry in table.scorecard.entries:
@@ -252,10 +249,14 @@ def test_table_latex_and_csv_show_the_scorecard(study: GoldenStudy) -> None:
         assert entry.difference == scores[entry.system].get("bleu_tok_difference")
     for line, entry in zip(printed, table.scorecard.entries, strict=True):
         assert (line["place"], line["system"], float(line["printed"])) == (entry.place, entry.system, entry.printed)
-        assert entry.ours is not None
         assert float(line["value"]) == entry.ours.value
         assert entry.printed_difference == pytest.approx({"base": None, "max": 0.75, "mean": 0.61}[entry.system])
     assert "+0.75 to Transformer Base" in markdown
     assert "other data: same direction, significant" in markdown
     assert r"\label{tab:golden-scorecard}" in latex
     assert latex.count(r"\begin{table*}") == latex.count(r"\end{table*}") == 1
+    study.write_report()
+    page = (study.results / "report.html").read_text()
+    assert re.findall(r'<section id="(\w+)">', page)[:3] == ["sentences", "results", "scorecard"]
+    assert "+0.75 to Transformer Base" in page
+    assert "other data: same direction, significant" in page

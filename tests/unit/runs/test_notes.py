@@ -28,12 +28,10 @@ def _note(error: BaseException | None) -> StageNote:
     log.parent.mkdir(parents=True, exist_ok=True)
     with pytest.raises(type(error)) if error else contextlib.nullcontext(), open_note("make_table", stage_note(log)):
         begun = StageNote.read(stage_note(log))
-        assert begun is not None
         assert (begun.state, begun.ended, begun.pid) == ("running", None, os.getpid())
         if error:
             raise error
     note = StageNote.read(Path("logs/demo/make_table.json"))
-    assert note is not None
     assert note.ended is not None
     return note
 
@@ -77,7 +75,6 @@ def test_until_it_ends_well_again_its_last_outputs_are_those_of_the_cache() -> N
     assert _note(PhrasemtError("no such file")).from_cache
     with open_note("make_table", path) as note:
         begun = StageNote.read(path)
-        assert begun is not None
         assert begun.from_cache
         note.change(from_cache=False)
     assert not _note(None).from_cache
@@ -134,7 +131,6 @@ def test_a_run_is_read_as_it_was_written() -> None:
     note.write(path)
     assert RunNote.read(path) == note
     latest = latest_run("demo")
-    assert latest is not None
     assert latest.absolute() == path
     assert latest_run("other") is None
 

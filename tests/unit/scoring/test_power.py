@@ -39,7 +39,6 @@ def test_seeds_needed_have_the_power_in_a_t_test(difference: float, deviations: 
         return 1 - distributions.nct.cdf(limit, freedom, center)
 
     runs = seeds_needed(difference, *deviations)
-    assert runs is not None
     assert power(runs) > 0.78
     assert power(runs - 1) < 0.82
 

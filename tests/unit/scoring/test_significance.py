@@ -120,7 +120,7 @@ def paired_test(
     named = [("base", baseline), ("new", system)]
     _, results = PairedTest(named, {"metric": metric}, [references], test_type=kind, n_samples=230)()
     (found,) = (result for name, result in results.items() if name != "System")
-    return found  # type: ignore[return-value]
+    return found
 
 
 @pytest.mark.parametrize(("baseline_share", "system_share"), [(0.30, 0.30), (0.30, 0.27), (0.30, 0.1), (0.2, 0.5)])
@@ -149,7 +149,6 @@ def test_one_seed_equals_sacrebleu(
         base, new = paired_test(metric, baseline, system, references, "bs")
         assert found.p_values.sacrebleu == new.p_value
         _, swapped = paired_test(metric, baseline, system, references, "ar")
-        assert found.p_values.randomization is not None
         assert found.p_values.randomization >= swapped.p_value
         if name != "ter":  # whole numbers of edits have ties, which sacreBLEU does not count
             assert found.p_values.randomization == swapped.p_value
@@ -207,7 +206,6 @@ def test_identical_systems_are_not_significant(tmp_path: Path) -> None:
     ).metrics["bleu_tok"]
     p_values = found.p_values
     assert p_values.koehn2004 == p_values.two_sided == p_values.over_seeds == p_values.randomization == 1.0
-    assert found.over_seeds is not None
     assert found.over_seeds.seeds_needed is None
     assert (found.difference.value, found.difference.low, found.difference.high) == (0, 0, 0)
 
@@ -335,7 +333,6 @@ def test_samples_over_sentences_and_trainings_equal_plain_loops(tmp_path: Path) 
         observed + kept * (one - observed) + (squares / 4 * 2 / 3) ** 0.5 * t
         for one, t in zip(plain, noise, strict=True)
     ]
-    assert found.over_seeds is not None
     assert (found.over_seeds.deviation, found.over_seeds.freedom) == (pytest.approx((squares / 4) ** 0.5), 4)
     assert found.over_seeds.difference.mean == pytest.approx(sum(expected) / 400, abs=1e-9)
     beyond = min(sum(d <= 0 for d in expected), sum(d >= 0 for d in expected))
@@ -405,13 +402,11 @@ def test_a_single_run_borrows_the_deviation_of_others(tmp_path: Path) -> None:
     assert alone.over_seeds is None, "nobody knows how far trainings differ"
     beside = compare(tmp_path, *sides, repeated=paths["base"]).metrics["bleu_tok"]
     assert beside.p_values.two_sided == alone.p_values.two_sided
-    assert beside.over_seeds is not None
     values = [SystemScores.read(path).test_sets["test"].metrics["bleu_tok"].score for path in paths["base"]]
     assert beside.over_seeds.deviation == pytest.approx(np.std(values, ddof=1))
     assert beside.over_seeds.freedom == 2
     mixed = compare(tmp_path, paths["base"], paths["new"][:1]).metrics["bleu_tok"]
     assert mixed.p_values.randomization is None
-    assert mixed.over_seeds is not None
     assert mixed.over_seeds.detectable < beside.over_seeds.detectable
 
 
@@ -420,14 +415,11 @@ def test_nothing_varies_where_nothing_is_drawn_at_random(tmp_path: Path) -> None
     sides = [paths["base"][:1], paths["new"][:1]]
     found = compare(tmp_path, *sides, unseeded=("base", "new")).metrics["bleu_tok"]
     assert found.p_values.over_seeds == found.p_values.two_sided
-    assert found.over_seeds is not None
     assert found.over_seeds.difference == found.difference
     one, none = (
         compare(tmp_path, *sides, repeated=paths["base"], unseeded=names).metrics["bleu_tok"].over_seeds
         for names in (("base",), ())
     )
-    assert one is not None
-    assert none is not None
     assert one.detectable == pytest.approx(none.detectable / 2**0.5)
 
 
@@ -521,7 +513,7 @@ def test_refuses_scores_that_do_not_belong_together(
     tmp_path: Path, texts: tuple[list[str], list[str]], changes: dict[str, str], message: str
 ) -> None:
     base = score(tmp_path, *texts, system="base", seed=1)
-    new = score(tmp_path, *texts, **{"system": "new", "seed": 1, **changes})  # type: ignore[arg-type]
+    new = score(tmp_path, *texts, **{"system": "new", "seed": 1, **changes})
     with pytest.raises(MismatchError) as error:
         compare(tmp_path, [base], [new])
     assert str(error.value).startswith(f"{new}: ")
@@ -530,12 +522,10 @@ def test_refuses_scores_that_do_not_belong_together(
     assert not (tmp_path / "comparison.json").exists()
 
 
-def test_refuses_other_sentence_counts_and_a_seed_given_twice(
-    tmp_path: Path, texts: tuple[list[str], list[str]]
-) -> None:
+def test_refuses_other_sentence_counts_and_no_scores(tmp_path: Path, texts: tuple[list[str], list[str]]) -> None:
     base = score(tmp_path, *texts, system="base", seed=1)
     new = score(tmp_path, *(side[:-1] for side in texts), system="new", seed=1)
     with pytest.raises(MismatchError, match=r"the number of sentences differs \(expected 10, found 9\)"):
         compare(tmp_path, [base], [new])
-    with pytest.raises(MismatchError, match=r"new needs one score file for each seed \(found seeds \[1, 1\]\)"):
-        compare(tmp_path, [base], [new, new])
+    with pytest.raises(MismatchError, match=r"new needs one score file for each seed \(found seeds \[\]\)"):
+        compare(tmp_path, [base], [])

@@ -33,14 +33,11 @@ def test_two_columns_with_tabs(read):
     ("text", "line", "expected", "found"),
     [
         ("a\tB-NP\nb\tB-XP\n\n", 2, "a tag: O, or B- or I- and one of NP VP", "'B-XP'"),
-        ("a\tNP\n\n", 1, "a tag", "'NP'"),
         ("a\tB-NP\n\nb\t\n\n", 3, "a tag", "''"),
         ("a\tB-NP\nb\n\n", 2, "token TAB tag", "'b'"),
-        ("a\tNN\tB-NP\n\n", 1, "token TAB tag", "'a\\tNN\\tB-NP'"),
         ("a B-NP\n\n", 1, "word, part of speech and tag", "'a B-NP'"),
         ("\tB-NP\n\n", 1, "token TAB tag", "'\\tB-NP'"),
         ("a\tB-NP\n\nb\tB-NP\nc\tI-NP\n", 4, "a blank line after the last sentence", "the end of the file"),
-        ("a\tB-NP", 1, "a blank line after the last sentence", "the end of the file"),
     ],
 )
 def test_bad_files(read, tmp_path, text, line, expected, found):

@@ -225,11 +225,8 @@ def test_given(split, monkeypatch):
     ("line", "sentence", "expected"),
     [
         ("1 2", "a b c", "increasing ends, the last of them 3"),
-        ("1 4", "a b c", "increasing ends, the last of them 3"),
         ("2 1 3", "a b c", "increasing ends"),
-        ("1 1 3", "a b c", "increasing ends"),
         ("0 3", "a b c", "increasing ends"),
-        ("-1 3", "a b c", "increasing ends"),
         ("1,3", "a b c", "increasing ends"),
         ("", "a b c", "increasing ends"),
         ("1", "", "an empty line"),

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.stages.subwords import ApplySubwords, LearnSubwords
-from phrasemt.text import subwords
 from phrasemt.text.subwords import apply_subwords, join_subwords, learn_subwords, subword_cutter
 
 STEMS = """house garden water light größe straße über schön gehen lauf spiel wasser été 北京 大学 🙂 x y 1 2 , .
@@ -147,15 +146,6 @@ def test_no_words_at_all(tmp_path):
     assert str(error.value) == (
         f"{tmp_path}/source, {tmp_path}/target: no words to learn subwords from. Next: check the training text"
     )
-
-
-def test_remembering_few_words_changes_nothing(files, monkeypatch):
-    expected = files.apply("source", 5)
-    monkeypatch.setattr(subwords, "_REMEMBERED_WORDS", 3)
-    cutter = subword_cutter(files.path("codes"), files.path("source.counts"), 5)
-    lines = files.path("source").read_text(encoding="utf-8").splitlines()
-    assert "".join(cutter(line) + "\n" for line in lines).encode() == expected
-    assert len(cutter) <= 3
 
 
 @settings(max_examples=200)

@@ -151,7 +151,6 @@ def test_places_of_model_files_count_where_a_card_names_them(tmp_path):
         made_of = Origin.of("train_parser", inputs=inputs, settings=settings, code="0")
         outputs = {"constituency": folder / "constituency.pt", "annotator": folder / "annotator.json"}
         entry = entry_of(made_of, settings, outputs)
-        assert entry is not None
         return entry.path
 
     beside = path_of("one", tmp_path / "one/annotators/one/tagger.pt")

@@ -195,8 +195,8 @@ def test_references_without_effect_are_refused(
     raw = _study(tmp_path)
     section = raw["datasets"]["mine"] = {**raw["datasets"]["mine"]}
     for key in place:
-        section[key] = section[key].copy()  # type: ignore[index]
-        section = section[key]  # type: ignore[index]
+        section[key] = section[key].copy()
+        section = section[key]
     section.update(change)
     with pytest.raises(ValueError, match=message):
         Study.model_validate(raw)

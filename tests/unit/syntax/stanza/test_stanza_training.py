@@ -185,7 +185,6 @@ def test_the_folder_of_a_killed_run_goes_with_the_next(tmp_path: Path) -> None:
     killed = subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path / ".model.pt.77.part")], stdout=subprocess.PIPE, text=True
     )
-    assert killed.stdout is not None
     assert killed.stdout.readline() == "there\n"
     os.kill(killed.pid, signal.SIGKILL)
     killed.wait()
