@@ -28,13 +28,6 @@ def test_a_study_runs_in_a_folder_without_the_code(tmp_path: Path) -> None:
     assert not (tmp_path / "results").exists()
 
 
-def test_a_mistake_ends_it_before_snakemake(tmp_path: Path) -> None:
-    done = _run(tmp_path, STUDY + "seed: 1\n")
-    assert done.returncode == 2
-    assert "seed: unknown key; did you mean 'seeds'?" in done.stderr
-    assert not (tmp_path / ".snakemake").exists()
-
-
 def test_another_checkout_than_the_installed_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "phrasemt").mkdir()
     (tmp_path / "phrasemt" / "__init__.py").touch()

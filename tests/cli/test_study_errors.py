@@ -284,15 +284,6 @@ def test_a_file_that_cannot_be_read(check: Check, tmp_path: Path, name: str, pro
     assert check(name=name) == ("", f"phrasemt check: error: {name}: 1 mistake in the study\n  - {problem}\n", 2)
 
 
-def test_without_a_study_the_workflow_says_which_file_it_looked_for(snakemake: Snakemake) -> None:
-    done = snakemake()
-    assert done.stderr.endswith(
-        "phrasemt: error: config.yaml: 1 mistake in the study\n"
-        "  - no such file; `ls studies` lists the studies that come with phrasemt\n"
-    )
-    assert done.returncode == 2
-
-
 def test_a_change_on_the_command_line_is_refused(snakemake: Snakemake, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(RIGHT, encoding="utf-8")
     done = snakemake("--config", "seeds=2")

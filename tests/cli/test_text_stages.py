@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ from pathlib import Path
 import pytest
 from processes import wait_until
 
-from phrasemt.artefacts.sidecar import sidecar_path
 from phrasemt.cli import main
 from phrasemt.study.tokenization import Tokenizer
 
@@ -61,15 +59,6 @@ def test_an_edited_input_is_refused_before_the_stage_runs(learning, tmp_path, ca
         assert names(tmp_path) == before
     tokens.write_text(text)
     assert main(learning) == 0
-
-
-def test_a_file_of_another_split_is_refused_with_its_own_sidecar(learning, tmp_path, capsys):
-    """A copy of an artefact with its sidecar under another name."""
-    for path in (tmp_path / "tokens.en", sidecar_path(tmp_path / "tokens.en")):
-        shutil.copy(path, path.with_name(path.name.replace("tokens.en", "tokens.de")))
-    assert main(learning) == 2
-    expected = f"expected a sidecar of {tmp_path / 'tokens.de'}, found a sidecar of {tmp_path}"
-    assert expected in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Tables of results that are made by hand."""
+"""Tables of results and decisions on contrastive pairs that are made by hand."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from phrasemt.artefacts.table import Block, Cell, Row, Table
+from phrasemt.artefacts.translations import ContrastAccuracy
+from phrasemt.decoding.contrasts import count_preferred, decisions
 
 
 def cell(value: float, *, width: float | None = None, **others: Any) -> Cell:
@@ -34,3 +36,10 @@ def table(titles: Mapping[str, str], baselines: Mapping[str, str], *blocks: Bloc
         blocks=list(blocks),
         **{**about, **others},
     )
+
+
+def accuracy(system: str, right: list[bool], distances: list[int | None], seed: int = 1) -> ContrastAccuracy:
+    """Which of the pairs, all of one kind, a training decides right."""
+    columns = ["verb"] * len(right), distances, right
+    about: dict[str, Any] = {"dataset": "d", "contrast_set": "c", "system": system, "seed": seed}
+    return ContrastAccuracy(**about, kinds=count_preferred(*columns), decisions=decisions(*columns))

@@ -114,8 +114,3 @@ def test_a_finished_study_is_added(golden, tmp_path, monkeypatch) -> None:
     assert part.contrasts == json.loads(contrasts.read_text())["kinds"]
     assert found["demo", "bi", 1].test_sets["test"].chunks["boundary_acc"]
     assert found["demo", "lm", 1].test_sets["test"].perplexity["nll"]
-
-
-def test_a_training_that_goes_on_is_left_out(tmp_path) -> None:
-    (tmp_path / "demo.en-de" / "models" / "base" / "2" / "state").mkdir(parents=True)
-    assert not list(runs.runs_of_study(tmp_path))

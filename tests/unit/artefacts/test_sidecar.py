@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import itertools
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -113,8 +112,3 @@ def test_a_missing_or_damaged_sidecar(tmp_path: Path, content: bytes | None) -> 
         (tmp_path / "out.meta.json").write_bytes(content)
     with pytest.raises(DamagedFileError, match=r"Next: delete (\S*/out|the file that it belongs to),? and run again"):
         Sidecar.beside(tmp_path / "out")
-
-
-def test_settings_with_unknown_keys_are_refused() -> None:
-    with pytest.raises(ValueError, match="merge"):
-        LearnSubwords.model_validate_json(json.dumps({"merges": 3, "merge": 3}))

@@ -140,14 +140,6 @@ def test_rows_that_do_not_increase_are_refused(rows, line, folder):
         folder.pack(rows, "a\n" * 3, "x\n" * 3)
 
 
-@pytest.mark.parametrize("counts", [(3, 3, 2), (3, 2, 3), (2, 3, 3), (3, 3, 4)])
-def test_files_with_different_numbers_of_lines(counts, folder):
-    rows, source, target = counts
-    with pytest.raises(DataError, match=f"found {rows} and {source} and {target}"):
-        folder.pack("0\n1\n2\n3\n"[: 2 * rows], "a\n" * source, "x\n" * target)
-    assert not folder.examples.exists()
-
-
 def test_other_vocabularies_are_refused(folder):
     with pytest.raises(MismatchError, match=r"source: most subwords .*expected at most 50% unknown .*found 66.7%"):
         folder.pack("0\n1\n", "x y\na\n", "x\ny\n")

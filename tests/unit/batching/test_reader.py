@@ -64,10 +64,6 @@ def test_a_file_of_n_gram_phrases_gives_the_same_batches_as_n_grams(examples, tm
         assert ours.phrase_mask_BP.equal(theirs.phrase_mask_BP)
 
 
-def test_models_without_phrases_read_no_columns(examples):
-    assert BatchReader(examples, TransformerModel().model_inputs)([0, 1]).source.phrases is None
-
-
 def test_a_cut_sentence_has_cut_phrases(tmp_path):
     sentence = np.full(LONGEST_SENTENCE, 5, dtype=np.int32)  # of a sentence of 3,000 subwords
     path = write_phrases(tmp_path / "phrases.arrow", [[1000, 1500, 3001]])
@@ -193,13 +189,6 @@ def test_the_error_names_the_row_of_chunks_that_do_not_fit(tmp_path, starts, lab
     collate(words(3), [0])
     with pytest.raises(DamagedFileError, match=rf"chunks.arrow, row 101: {what} do not fit their sentence \(expected"):
         collate(words(3), [1])
-
-
-def test_chunks_of_a_cut_sentence_must_fit_too(tmp_path):
-    path = write_chunks(tmp_path / "chunks.arrow", [([0, 3000], [NP, VP, EOS_LABEL]), ([7, 3000], [NP, EOS_LABEL])])
-    for position in (0, 1):
-        with pytest.raises(DamagedFileError, match=f"row {position}: chunk"):
-            TargetCollator(CHUNKED.model_inputs, [path])(words(LONGEST_SENTENCE), [position])
 
 
 def test_chunks_of_other_rows_or_other_labels_are_refused(examples, tmp_path):

@@ -22,7 +22,6 @@ from phrasemt.files.lines import (
     read_blocks,
     read_lines,
     read_parallel,
-    write_lines,
     write_text,
 )
 from phrasemt.syntax.conll import read_conll
@@ -164,12 +163,6 @@ def test_devices_pipes_and_folders_are_not_replaced(tmp_path: Path) -> None:
             write_text(path, "text")
     assert sorted(tmp_path.iterdir()) == [folder, pipe]
     assert pipe.is_fifo()
-
-
-def test_a_line_with_a_line_feed_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"line 2 for .* holds a line break: 'b\\nc'"):
-        write_lines(tmp_path / "text", ["a", "b\nc"])
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -25,15 +25,6 @@ def slow_square(prepared: None, number: int) -> int:
     return number * number
 
 
-def process_and_preparations(prepared: list[int], item: int) -> tuple[int, int]:
-    return os.getpid(), prepared[0]
-
-
-def count_preparations(calls: list[int]) -> list[int]:
-    calls[0] += 1
-    return calls
-
-
 def fail(prepared: None, number: int) -> int:
     if number == 3:
         raise DataError("bad line", where="line 3", expected="a", found="b", next_step="mend it")
@@ -68,14 +59,6 @@ def test_few_items_are_under_way():
         next(results)
         assert taken <= received + 4
     results.close()  # must not wait for the other items
-
-
-def test_prepared_once_per_process():
-    results = set(
-        map_in_order(process_and_preparations, range(200), jobs=2, prepare=count_preparations, arguments=([0],))
-    )
-    assert {preparations for _, preparations in results} == {1}
-    assert os.getpid() not in {process for process, _ in results}
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

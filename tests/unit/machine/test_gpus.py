@@ -105,19 +105,6 @@ def test_the_beginning_of_an_identifier_is_that_gpu(tmp_path: Path, monkeypatch:
     assert visible_gpus() == ["GPU-a1b2", "GPU-a1"]
 
 
-def test_a_process_on_a_gpu_has_its_share_of_cores_and_memory_without_holes(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings: list[str] = []
-    threads: list[int] = []
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("torch.set_num_threads", threads.append)
-    monkeypatch.setattr("torch._C._accelerator_setAllocatorSettings", settings.append)
-    assert choose_device(3).type == "cuda"
-    assert (threads, settings) == ([3], ["expandable_segments:True"])
-    monkeypatch.setenv("PYTORCH_ALLOC_CONF", "expandable_segments:False")
-    choose_device(1)
-    assert len(settings) == 1, "the user's choice stays"
-
-
 def test_each_process_of_a_training_takes_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all GPUs of the node, or the only one that it sees, as with `srun --gpus-per-task=1`."""
     taken: list[int] = []

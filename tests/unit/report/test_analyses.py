@@ -10,9 +10,9 @@ from typing import Any
 
 import made_table
 import numpy as np
+from made_table import accuracy
 
-from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
-from phrasemt.decoding.contrasts import count_preferred, decisions
+from phrasemt.artefacts.translations import AttentionAnalysis
 from phrasemt.files.attention import AttentionMap
 from phrasemt.report.sections.analyses import attention_analyses, contrast_analyses, control_analyses, gain_analyses
 from phrasemt.report.sections.sentences import groups_of_heads
@@ -65,19 +65,10 @@ def _parts(tmp_path: Path, monkeypatch: Any) -> dict[str, Any]:
 
 def test_gains_on_contrastive_pairs_by_distance() -> None:
     """Two seeds: +PR decides 3 of 4 pairs at distances 9 to 12 right in place of 1, and all pairs at 1 as before."""
-    files = []
-    for system, seed in itertools.product(("base", "pr"), (1, 2)):
-        columns = ["verb"] * 6, [1, 1, 9, 10, 11, 12], [True, True, True, *([system == "pr"] * 2), False]
-        files.append(
-            ContrastAccuracy(
-                dataset="d",
-                contrast_set="distance",
-                system=system,
-                seed=seed,
-                kinds=count_preferred(*columns),
-                decisions=decisions(*columns),
-            )
-        )
+    files = [
+        accuracy(system, [True, True, True, *([system == "pr"] * 2), False], [1, 1, 9, 10, 11, 12], seed)
+        for system, seed in itertools.product(("base", "pr"), (1, 2))
+    ]
     (part,) = contrast_analyses(TABLE, {}, decided_pairs(files, TEST))
     (table,) = part.tables
     assert table.headings == ["System", "1-2 (2)", "9-12 (4)", ">10 (2)", "all (6)", "Slope"]
@@ -90,16 +81,8 @@ def test_gains_on_contrastive_pairs_by_distance() -> None:
 
 def test_a_gain_without_significance_has_its_power_beside_it() -> None:
     """Two seeds of each system: 9 and 15 of 30 pairs right, and 12 and 24. The figures are those of a t-test."""
-    columns = ["verb"] * 30, [1] * 30
     files = [
-        ContrastAccuracy(
-            dataset="d",
-            contrast_set="distance",
-            system=system,
-            seed=seed,
-            kinds=count_preferred(*columns, [place < right for place in range(30)]),
-            decisions=decisions(*columns, [place < right for place in range(30)]),
-        )
+        accuracy(system, [place < right for place in range(30)], [1] * 30, seed)
         for (system, seed), right in zip(itertools.product(("base", "pr"), (1, 2)), (9, 15, 12, 24), strict=True)
     ]
     (part,) = contrast_analyses(TABLE, {}, decided_pairs(files, TEST))

@@ -6,11 +6,11 @@ from math import comb
 
 import numpy as np
 import pytest
+from made_table import accuracy
 from sacrebleu.metrics import BLEU
 
 from phrasemt.artefacts.scores import GainByLength, MetricScore, Scores, mean_signature
-from phrasemt.artefacts.translations import ContrastAccuracy
-from phrasemt.decoding.contrasts import count_preferred, decisions
+from phrasemt.decoding.contrasts import count_preferred
 from phrasemt.errors import MismatchError
 from phrasemt.scoring.gains import ALL, DISTANCES, MORE_THAN_10, DecidedPairs, Gains, PairedTest, groups_up_to, quarters
 
@@ -105,18 +105,6 @@ def test_slopes_of_equal_systems_are_rarely_significant() -> None:
         p_value = slope.p_values.over_seeds
         found.append(p_value < 0.05)
     assert np.mean(found) <= 0.06 + 2 * np.sqrt(0.06 * 0.94 / 60)
-
-
-def accuracy(system: str, right: list[bool], distances: list[int | None]) -> ContrastAccuracy:
-    columns = ["verb"] * len(right), distances, right
-    return ContrastAccuracy(
-        dataset="d",
-        contrast_set="c",
-        system=system,
-        seed=1,
-        kinds=count_preferred(*columns),
-        decisions=decisions(*columns),
-    )
 
 
 def test_difference_in_accuracy_by_distance() -> None:
