@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from made_table import accuracy
 
 from phrasemt.artefacts import by_attribute, by_kind, kinds
 from phrasemt.artefacts.card import Card
@@ -36,17 +37,7 @@ from phrasemt.artefacts.training import (
     UpdateReport,
     ranked,
 )
-from phrasemt.artefacts.translations import (
-    ChunkAccuracies,
-    ChunkAccuracy,
-    ChunkDecisions,
-    ContrastAccuracy,
-    ContrastDecisions,
-    DistanceCounts,
-    KindCounts,
-    Perplexity,
-    PerplexityScores,
-)
+from phrasemt.artefacts.translations import ChunkAccuracies, ChunkAccuracy, ChunkDecisions, Perplexity, PerplexityScores
 from phrasemt.files.attention import AttentionMap, ForcedSentence, write_forced
 from phrasemt.files.columns import RaggedArray
 from phrasemt.files.digests import digest_file
@@ -351,18 +342,10 @@ class GoldenStudy:
 
     def _score_contrasts(self, system: str, seed: int) -> None:
         wrong = SYSTEMS[system][0] + seed / 100
-        groups = [(1, 2, 300, 1 - wrong / 3), (3, 4, 400, 1 - wrong / 2), (11, None, 300, 1 - wrong)]
-        by_distance = [
-            DistanceCounts(low=low, high=high, pairs=pairs, right=round(pairs * rate))
-            for low, high, pairs, rate in groups
-        ]
-        pairs, right = sum(group.pairs for group in by_distance), sum(group.right for group in by_distance)
-        kind = KindCounts(kind="subj_verb_agreement", pairs=pairs, right=right, by_distance=by_distance)
-        distances = [group.low for group in by_distance for _ in range(group.pairs)]
-        decided = [place < group.right for group in by_distance for place in range(group.pairs)]
-        decisions = ContrastDecisions(kinds=[0] * pairs, distances=distances, right=decided)
-        about = {"dataset": "demo", "contrast_set": "test", "system": system, "seed": seed}
-        content = ContrastAccuracy(**about, kinds=[kind], decisions=decisions)
+        groups = [(1, 300, 1 - wrong / 3), (3, 400, 1 - wrong / 2), (16, 300, 1 - wrong)]
+        pairs = [(place < round(count * rate), at) for at, count, rate in groups for place in range(count)]
+        right, distances = zip(*pairs, strict=True)
+        content = accuracy(system, right, distances, seed=seed, dataset="demo", contrast_set="test")
         names = {"dataset": "demo", "split": "test", "system": system, "seed": str(seed)}
         self._write("score_contrasts", {"accuracy": content}, **names)
 

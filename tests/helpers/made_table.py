@@ -7,7 +7,6 @@ from typing import Any
 
 from phrasemt.artefacts.table import Block, Cell, Row, Table
 from phrasemt.artefacts.translations import ContrastAccuracy
-from phrasemt.decoding.contrasts import count_preferred, decisions
 
 
 def cell(value: float, *, width: float | None = None, **others: Any) -> Cell:
@@ -38,8 +37,19 @@ def table(titles: Mapping[str, str], baselines: Mapping[str, str], *blocks: Bloc
     )
 
 
-def accuracy(system: str, right: list[bool], distances: list[int | None], seed: int = 1) -> ContrastAccuracy:
-    """Which of the pairs, all of one kind, a training decides right."""
-    columns = ["verb"] * len(right), distances, right
-    about: dict[str, Any] = {"dataset": "d", "contrast_set": "c", "system": system, "seed": seed}
+def accuracy(
+    system: str,
+    right: Sequence[bool],
+    distances: Sequence[int | None],
+    kinds: Sequence[str] = (),
+    *,
+    seed: int = 1,
+    dataset: str = "d",
+    contrast_set: str = "c",
+) -> ContrastAccuracy:
+    """Which of the pairs a training decides right. Without kinds all are mistakes of one kind."""
+    from phrasemt.decoding.contrasts import count_preferred, decisions  # imports torch
+
+    columns = kinds or ["subj_verb_agreement"] * len(right), distances, right
+    about: dict[str, Any] = {"dataset": dataset, "contrast_set": contrast_set, "system": system, "seed": seed}
     return ContrastAccuracy(**about, kinds=count_preferred(*columns), decisions=decisions(*columns))

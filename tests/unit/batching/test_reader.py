@@ -191,13 +191,8 @@ def test_the_error_names_the_row_of_chunks_that_do_not_fit(tmp_path, starts, lab
         collate(words(3), [1])
 
 
-def test_chunks_of_other_rows_or_other_labels_are_refused(examples, tmp_path):
+def test_chunks_of_other_labels_are_refused(examples, tmp_path):
     chunks = [([0, int(length)], [NP, EOS_LABEL]) for length in examples.target_lengths.tolist()]
-    shifted = write_chunks(tmp_path / "shifted", chunks, first_row=1)
-    with pytest.raises(
-        MismatchError, match=r"shifted, .*: the columns and the examples have different rows .* run extract_chunks"
-    ):
-        BatchReader(examples, CHUNKED.model_inputs, (), [shifted])
     other = write_chunks(tmp_path / "other", chunks, labels=CHUNK_LABELS[::-1])
     with pytest.raises(DamagedFileError, match=r"other.*expected labels eos NULL NP .* found .*'O', 'UCP'"):
         BatchReader(examples, CHUNKED.model_inputs, (), [other])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from phrasemt.artefacts.columns import Examples
 from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import LONGEST_SENTENCE, BatchReader
 from phrasemt.decoding.forced_scores import score_perplexity
-from phrasemt.errors import MismatchError
 from phrasemt.files.columns import ColumnFile, RaggedArray, write_columns
 from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.models.interface import build_model
@@ -98,10 +96,3 @@ def test_words_that_the_model_does_not_read_do_not_count(tiny_data, weights, tmp
         results.append(scored(tiny_data, weights, folder, folder / "text", folder / "examples"))
     assert results[0] == results[1]
     assert results[0]["words"] == sum(not word.endswith("@@") for word in words[:LONGEST_SENTENCE])
-
-
-def test_text_of_another_split_is_refused(tiny_data, weights, tmp_path: Path):
-    write_lines(tmp_path / "short", list(read_lines(tiny_data.dev_reference))[:-1])
-    with pytest.raises(MismatchError, match=r"different numbers of sentences \(expected 60"):
-        scored(tiny_data, weights, tmp_path, tmp_path / "short")
-    assert not (tmp_path / "perplexity.json").exists()

@@ -66,7 +66,7 @@ def _parts(tmp_path: Path, monkeypatch: Any) -> dict[str, Any]:
 def test_gains_on_contrastive_pairs_by_distance() -> None:
     """Two seeds: +PR decides 3 of 4 pairs at distances 9 to 12 right in place of 1, and all pairs at 1 as before."""
     files = [
-        accuracy(system, [True, True, True, *([system == "pr"] * 2), False], [1, 1, 9, 10, 11, 12], seed)
+        accuracy(system, [True, True, True, *([system == "pr"] * 2), False], [1, 1, 9, 10, 11, 12], seed=seed)
         for system, seed in itertools.product(("base", "pr"), (1, 2))
     ]
     (part,) = contrast_analyses(TABLE, {}, decided_pairs(files, TEST))
@@ -82,7 +82,7 @@ def test_gains_on_contrastive_pairs_by_distance() -> None:
 def test_a_gain_without_significance_has_its_power_beside_it() -> None:
     """Two seeds of each system: 9 and 15 of 30 pairs right, and 12 and 24. The figures are those of a t-test."""
     files = [
-        accuracy(system, [place < right for place in range(30)], [1] * 30, seed)
+        accuracy(system, [place < right for place in range(30)], [1] * 30, seed=seed)
         for (system, seed), right in zip(itertools.product(("base", "pr"), (1, 2)), (9, 15, 12, 24), strict=True)
     ]
     (part,) = contrast_analyses(TABLE, {}, decided_pairs(files, TEST))

@@ -11,20 +11,13 @@ import made_table
 import numpy as np
 import pytest
 import torch
-from made_table import block, cell
+from made_table import accuracy, block, cell
 
 import phrasemt.scoring.gains as gains
 from phrasemt.artefacts.scores import MetricScore, Scores, mean_signature
 from phrasemt.artefacts.table import Cell
 from phrasemt.artefacts.training import Evaluation, TrainingRecord
-from phrasemt.artefacts.translations import (
-    AttentionAnalysis,
-    ContrastAccuracy,
-    ContrastDecisions,
-    DistanceCounts,
-    KindCounts,
-    LayerAttention,
-)
+from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy, LayerAttention
 from phrasemt.files.attention import PLACES
 from phrasemt.models.phrase_representation import TransparentAttention
 from phrasemt.printed.results import AnalysisName, Interval, load_papers
@@ -148,23 +141,15 @@ def test_differences_of_shares_are_those_of_newcombe() -> None:
 
 
 def contrasts(system: str, shares: tuple[float, float, float]) -> ContrastAccuracy:
-    """Pairs at 1 to 10 words, 11 to 15, and more; and a kind of mistake that no claim is about."""
-    groups = [(1, 10, 400), (11, 15, 300), (16, None, 100)]
-    by_distance = [
-        DistanceCounts(low=low, high=high, pairs=pairs, right=round(pairs * share))
-        for (low, high, pairs), share in zip(groups, shares, strict=True)
+    """Pairs at 1 word, at 11 and at 16; and a kind of mistake that no claim is about."""
+    groups = zip((1, 11, 16), (400, 300, 100), shares, strict=True)
+    rows = [
+        (place < round(count * share), at, "subj_verb_agreement")
+        for at, count, share in groups
+        for place in range(count)
     ]
-    pairs, right = sum(one.pairs for one in by_distance), sum(one.right for one in by_distance)
-    kinds = [
-        KindCounts(kind="subj_verb_agreement", pairs=pairs, right=right, by_distance=by_distance),
-        KindCounts(kind="polarity", pairs=999, right=0, by_distance=[]),
-    ]
-    rows = [(0, one.low, place < one.right) for one in by_distance for place in range(one.pairs)]
-    rows += [(1, None, False)] * 999
-    columns = zip(("kinds", "distances", "right"), zip(*rows, strict=True), strict=True)
-    decisions = ContrastDecisions.model_validate({name: list(values) for name, values in columns})
-    about: dict[str, Any] = {"dataset": "wmt", "contrast_set": "lingeval97", "system": system, "seed": 1}
-    return ContrastAccuracy(**about, kinds=kinds, decisions=decisions)
+    rows += [(False, None, "polarity")] * 999
+    return accuracy(system, *zip(*rows, strict=True), dataset="wmt", contrast_set="lingeval97")
 
 
 def test_accuracy_over_more_than_ten_words_joins_groups() -> None:

@@ -86,11 +86,11 @@ def test_notes_name_what_a_test_set_shares_with_train(study: GoldenStudy) -> Non
 def test_contrasts_by_distance(study: GoldenStudy) -> None:
     block = table_of(study).blocks[3]
     assert (block.dataset, block.contrast_set, block.size) == ("demo", "test", 1000)
-    assert [column.heading for column in block.columns] == ["all (1,000)", "1-2 (300)", "3-4 (400)", "11+ (300)"]
-    cell = block.rows[1].cells["11+"]
+    assert [column.heading for column in block.columns] == ["all (1,000)", "1-2 (300)", "3-4 (400)", "16+ (300)"]
+    cell = block.rows[1].cells["16+"]
     assert cell.by_seed == pytest.approx({1: 79.0, 2: 78.0})
     assert cell.text == "78.5 ± 0.7"
-    assert cell.signature == "contrastive_accuracy|group:11+|pairs:300"
+    assert cell.signature == "contrastive_accuracy|group:16+|pairs:300"
 
 
 def test_one_seed_and_one_system(golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

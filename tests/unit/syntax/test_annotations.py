@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.errors import DamagedFileError
 from phrasemt.syntax.annotations import Annotation, Annotations, write_annotations, write_sorted_annotations
 from phrasemt.syntax.sentences import key_array
 
@@ -54,17 +54,6 @@ def test_the_same_bytes_in_any_order_and_in_parts(tmp_path):
         batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
     assert [key for batch in batches for key in batch.column("key").to_pylist()] == keys
     assert all(len({key[0] >> 2 for key in batch.column("key").to_pylist()}) == 1 for batch in batches)
-
-
-def test_different_annotators(tmp_path):
-    write_annotations(tmp_path / "a", [], [], CARD)
-    write_annotations(tmp_path / "b", [], [], {**CARD, "fingerprint": "e" * 32})
-    with pytest.raises(MismatchError) as error:
-        Annotations.open([tmp_path / "a", tmp_path / "b"])
-    assert str(error.value) == (
-        f"{tmp_path}/a, {tmp_path}/b: annotations of different annotators "
-        f"(found fingerprints {'f' * 32}, {'e' * 32}). Next: delete them and run again"
-    )
 
 
 def test_damaged_files(tmp_path):

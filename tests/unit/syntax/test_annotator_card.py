@@ -64,10 +64,8 @@ def test_a_changed_model_file_is_noticed(tmp_path: Path, models: dict[str, Path]
     [
         ('"format": 1', '"format": 2', "format version 2 instead of 1"),
         ('"longest": 1000', '"longest": 10', "fingerprint .* instead of"),
-        ('"kind": "constituency"', '"kind": "dependency"', "kind"),
         ('"language": "en",', '"language": "en", "speed": 3,', "speed"),
         ("}", "", "not the card"),
-        ('"format": 1', '"format": 1,', "not the card"),
     ],
 )
 def test_an_altered_card_is_noticed(tmp_path: Path, models: dict[str, Path], old: str, new: str, message: str) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from phrasemt.errors import MismatchError
 from phrasemt.files.columns import RaggedArray, write_columns
 from phrasemt.files.lines import write_lines
 from phrasemt.stages.syntax import MeasurePhrases
@@ -37,22 +36,22 @@ ENDS = [
 
 @pytest.fixture
 def measure(tmp_path: Path):
-    def measure(ends=ENDS, sentences=SENTENCES, subwords=SUBWORDS, trees=TREES, mode="parse", **options) -> dict:
+    def measure(mode="parse", **options) -> dict:
         segmentation = PhraseSegmentation(mode=mode, **options)
-        batches = [(list(range(len(ends))), {"ends": RaggedArray.of(ends)})]
+        batches = [(list(range(len(ENDS))), {"ends": RaggedArray.of(ENDS)})]
         description = {"segmentation": segmentation.model_dump(mode="json")}
         write_columns(tmp_path / "phrases", columns=["ends"], texts={}, description=description, batches=batches)
-        write_lines(tmp_path / "tokens", sentences)
-        write_lines(tmp_path / "subwords", subwords)
-        keys = [sentence_key(sentence.split(" ")) for sentence in trees]
-        write_annotations(tmp_path / "parses", keys, list(trees.values()), {"fingerprint": "0" * 32})
+        write_lines(tmp_path / "tokens", SENTENCES)
+        write_lines(tmp_path / "subwords", SUBWORDS)
+        keys = [sentence_key(sentence.split(" ")) for sentence in TREES]
+        write_annotations(tmp_path / "parses", keys, list(TREES.values()), {"fingerprint": "0" * 32})
         measure_phrases(
             settings=MeasurePhrases(segmentation=segmentation.folder_name, needs_parses=segmentation.reads_parses),
             cores=1,
             phrases=tmp_path / "phrases",
             tokens=tmp_path / "tokens",
             subwords=tmp_path / "subwords",
-            parses=[tmp_path / "parses"] if trees else [],
+            parses=[tmp_path / "parses"],
             statistics=tmp_path / "statistics.json",
         )
         return json.loads((tmp_path / "statistics.json").read_text(encoding="utf-8"))
@@ -78,16 +77,3 @@ def test_counts(measure):
 def test_fallbacks_are_those_of_segmentations_that_need_parses(measure):
     statistics = measure(mode="ngram")
     assert (statistics["fallbacks"], statistics["constituents"], statistics["segmentation"]) == ({}, 4, "ngram")
-
-
-@pytest.mark.parametrize(
-    ("ends", "message"),
-    [
-        ([*ENDS[:2], [4], *ENDS[3:]], r"tokens, line 3: the phrases end elsewhere \(expected 3, found 4\)"),
-        (ENDS[:-1], r"tokens, line 6: the phrases end elsewhere \(expected 1, found 0\)"),
-        ([*ENDS, [1]], r"the phrases of other sentences \(expected 6, found 7\). Next: run extract_phrases again"),
-    ],
-)
-def test_phrases_of_other_sentences(measure, ends, message):
-    with pytest.raises(MismatchError, match=message):
-        measure(ends)

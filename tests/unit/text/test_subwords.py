@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.errors import DataError
 from phrasemt.stages.subwords import ApplySubwords, LearnSubwords
 from phrasemt.text.subwords import apply_subwords, join_subwords, learn_subwords, subword_cutter
 
@@ -154,24 +153,3 @@ def test_joining_undoes_cutting(words, files):
     line = " ".join(word for word in words if not word.endswith("@"))
     cutter = subword_cutter(files.path("codes"), files.path("target.counts"), 5)
     assert join_subwords(cutter(line)) == line
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "line", "details"),
-    [
-        ("codes", "a b\n", 1, "expected '#version: 0.2', found 'a b'"),
-        ("codes", "#version: 0.2\na b\nc\n", 3, "expected two subwords, found 'c'"),
-        ("codes", "#version: 0.2\na \n", 2, "expected two subwords, found 'a '"),
-        *(
-            ("counts", f"x 5\n{line}\n", 2, f"expected a subword and its count, found {line!r}")
-            for line in ("", "ab", "ab x", " 3", "ab -1")
-        ),
-    ],
-)
-def test_damaged_files(name, text, line, details, files, tmp_path):
-    (tmp_path / name).write_text(text)
-    damaged = {"codes": files.path("codes"), "counts": files.path("source.counts"), name: tmp_path / name}
-    with pytest.raises(
-        DamagedFileError, match=re.escape(f"{name}, line {line}: not a file of learn_subwords ({details})")
-    ):
-        subword_cutter(damaged["codes"], damaged["counts"], 0)

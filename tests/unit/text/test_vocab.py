@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasemt.artefacts.vocabulary import Vocabulary
-from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.errors import DataError
 from phrasemt.stages.subwords import BuildVocabulary
 from phrasemt.symbols import SPECIAL_TOKENS, UNK
 from phrasemt.text.vocab import build_vocabulary
@@ -84,26 +84,3 @@ def test_known_subwords_come_back(tmp_path_factory, subwords):
     assert ids.dtype == np.int32
     expected = ["<unk>" if subword in SPECIAL_TOKENS else subword for subword in subwords]
     assert vocabulary.tokens(ids) == vocabulary.tokens(ids.tolist()) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "problem"),
-    [
-        ("", 1, r"not a vocabulary (expected '<pad>\t0', found '')"),
-        ("<pad>\t0\n<s>\t0\na\t0\n", 3, r"not a vocabulary (expected '</s>\t0', found 'a\t0')"),
-        (
-            SPECIAL + "a\t2\na\t1\n",
-            6,
-            r"not a vocabulary (expected subword<TAB>count, each subword once, found 'a\t1')",
-        ),
-        (SPECIAL + "<s>\t2\n", 5, r"not a vocabulary (expected subword<TAB>count, each subword once, found '<s>\t2')"),
-        (SPECIAL + "a\tx\n", 5, r"not a vocabulary (expected subword<TAB>count, each subword once, found 'a\tx')"),
-    ],
-)
-def test_damaged_files(text, line, problem, tmp_path):
-    path = tmp_path / "vocabulary.tsv"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(DamagedFileError) as error:
-        Vocabulary.read(path)
-    message = f"{path}, line {line}: {problem}. Next: delete the file and run build_vocabulary again"
-    assert str(error.value) == message
