@@ -36,8 +36,7 @@ from phrasemt.errors import DamagedFileError, PhrasemtError, check_equal
 from phrasemt.files.columns import ColumnFile, damaged
 from phrasemt.machine.launch import PASSED_ON
 from phrasemt.phrase_modes import PHRASE_MODES
-from phrasemt.study.architectures import ModelInputs
-from phrasemt.study.phrases import PhraseSegmentation
+from phrasemt.study.architectures import ModelInputs, PhraseSegmentation
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, LONGEST_SENTENCE, NULL_LABEL
 from phrasemt.syntax.ngrams import ngram_ends
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from phrasemt.artefacts.vocabulary import Vocabulary
-from phrasemt.commands._arguments import add_dataset, add_study, chosen_dataset, print_changes
-from phrasemt.commands._system import chosen_system
+from phrasemt.commands._arguments import add_dataset, add_study, chosen_dataset, chosen_system, print_changes
 from phrasemt.models.cost import POSITIONS, cost_of
 from phrasemt.study.schema import Study
 from phrasemt.symbols import SPECIAL_TOKENS

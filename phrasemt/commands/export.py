@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 
 from phrasemt import __version__
-from phrasemt.commands._arguments import Output, add_study_option
-from phrasemt.commands._system import add_training, chosen_trainings
+from phrasemt.commands._arguments import Output, add_study_option, add_training, chosen_trainings
 from phrasemt.models.ctranslate2_export import write_ctranslate2_folder
 from phrasemt.workflow.changes import changes_since
-from phrasemt.workflow.model_folder import write_model_folder
+from phrasemt.workflow.trained_system import write_model_folder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,9 +8,8 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from phrasemt.commands._arguments import Output
+from phrasemt.commands._arguments import Output, add_cores, add_system, system_files
 from phrasemt.commands._scores import read_columns
-from phrasemt.commands._system import add_cores, add_system, system_files
 from phrasemt.decoding.translator import Translator
 from phrasemt.files.attention import ForcedSentence, write_forced
 from phrasemt.machine.gpus import lease

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from phrasemt.commands._arguments import Output, add_study_option, choose, in_range
+from phrasemt.commands._arguments import Output, add_dataset, add_study_option, choose, chosen_dataset, in_range
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
 from phrasemt.runs.display import table
 from phrasemt.scoring.ratings import KEY, SCALES, RatedText, score_sheets, write_sheets
-from phrasemt.study.reading import load_study
 from phrasemt.workflow.paths import Paths
 
 
@@ -25,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     make.add_argument("folder", type=Output, metavar="FOLDER")
     add_study_option(make)
     make.add_argument("--systems", nargs="+", metavar="NAME", help="systems to compare (default: all that translate)")
-    make.add_argument("--dataset", metavar="NAME", help="data set of the study (default: the first)")
+    add_dataset(make)
     make.add_argument(
         "--test-sets", nargs="+", metavar="NAME", help="sentences are drawn from these (default: all, without dev)"
     )
@@ -43,8 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _make(options: argparse.Namespace) -> None:
     """Write the sheets. Raises PhrasemtError for a system, test set or translation that is not there."""
-    study = load_study(options.study)
-    dataset = choose("data set", options.dataset, list(study.datasets))
+    study, dataset = chosen_dataset(options)
     systems = [choose("system", name, study.translating) for name in options.systems or study.translating]
     paths = Paths.of(study, dataset)
 

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from phrasemt.artefacts.scores import MetricComparison, Scores
-from phrasemt.commands._arguments import choose
+from phrasemt.commands._arguments import add_dataset, chosen_dataset
 from phrasemt.commands._scores import ScoreRow, add_samples, read_columns, score_table
 from phrasemt.decoding.outside import both_forms
 from phrasemt.errors import PhrasemtError
@@ -21,7 +21,6 @@ from phrasemt.files.system import one_file
 from phrasemt.scoring.bleu import Sides, check_side, score_texts, warn_of_leftovers
 from phrasemt.scoring.significance import compare_scores
 from phrasemt.study.datasets import ReferenceLength
-from phrasemt.study.reading import load_study
 from phrasemt.study.schema import SEED
 from phrasemt.study.tokenization import Tokenizer, problem_of_language
 
@@ -42,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     origin = parser.add_mutually_exclusive_group(required=True)
     origin.add_argument("--language", metavar="CODE", help="language of the translations, e.g. de")
     origin.add_argument("--study", type=Path, metavar="STUDY", help="study file whose tokens and lengths are used")
-    parser.add_argument("--dataset", metavar="NAME", help="data set of the study (default: the first)")
+    add_dataset(parser)
     parser.add_argument("--tokenised", action="store_true", help="the translations are tokens and not raw text")
     parser.add_argument("--tokenised-references", action="store_true", help="the references are tokens")
     add_samples(parser)
@@ -81,8 +80,8 @@ def _convention(options: argparse.Namespace) -> tuple[Tokenizer, ReferenceLength
             return Tokenizer.for_language(options.language), "closest"
         except ValueError as error:
             raise PhrasemtError(str(error), where="--language", next_step="name a study with --study") from None
-    study = load_study(options.study)
-    dataset = study.datasets[choose("data set", options.dataset, list(study.datasets))]
+    study, name = chosen_dataset(options)
+    dataset = study.datasets[name]
     return dataset.tokenizer("target"), dataset.reference_length
 
 

@@ -16,8 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 from tqdm import tqdm
 
-from phrasemt.commands._arguments import Output, in_range
-from phrasemt.commands._system import add_cores, add_system, system_files
+from phrasemt.commands._arguments import Output, add_cores, add_system, in_range, system_files
 from phrasemt.decoding.translator import Translation, Translator
 from phrasemt.errors import PhrasemtError, did_you_mean
 from phrasemt.files.lines import blocks_of_lines, count_lines, decode_lines, write_atomic

@@ -29,8 +29,7 @@ from phrasemt.nn.attention import KeyValueAttention
 from phrasemt.nn.layers import NORM_EPSILON, sinusoids
 from phrasemt.study.architectures import Architecture, TransformerModel
 from phrasemt.symbols import BOS, EOS, LONGEST_SENTENCE, UNK
-from phrasemt.workflow.model_folder import PLACES, new_folder
-from phrasemt.workflow.trained_system import TrainedSystem
+from phrasemt.workflow.trained_system import PLACES, TrainedSystem, new_folder
 
 # CTranslate2 computes missing position encodings with all sines before all cosines, so the folder holds ours.
 POSITIONS = 2 * LONGEST_SENTENCE

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from phrasemt.registry.stanza_models import published_file
 from phrasemt.stages.stage import FetchedFile, Stage, StudyJob, files, of
-from phrasemt.study.phrases import PhraseSegmentation
+from phrasemt.study.architectures import PhraseSegmentation
 
 _TREES, _CHUNKS = "RegisteredText | RawTrees | UserFile", "RegisteredText | RawChunks | UserFile"
 _MODEL_FILE = "StanzaFile | UserFile"

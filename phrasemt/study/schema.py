@@ -21,9 +21,8 @@ from phrasemt.errors import did_you_mean
 from phrasemt.fields import Name, Number, Positions, Probability, Seed, Settings, Title, Updates, UserPath, sections
 from phrasemt.printed.results import baseline_place
 from phrasemt.study.annotators import Chunker, Parser
-from phrasemt.study.architectures import ModelSettings, own_settings
+from phrasemt.study.architectures import ModelSettings, PhraseSegmentation, own_settings
 from phrasemt.study.datasets import Dataset, TargetChunks, keys_of
-from phrasemt.study.phrases import PhraseSegmentation
 from phrasemt.study.presets import PRESETS, fill_in
 from phrasemt.study.rows import MosesModel, MosesSystem, OutsideSystem, TableRow
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.study.phrases import PhraseSegmentation
+from phrasemt.study.architectures import PhraseSegmentation
 
 
 def phrase_tokens(length: int, settings: PhraseSegmentation) -> int:

@@ -27,7 +27,7 @@ from phrasemt.files.lines import read_lines, read_parallel_blocks
 from phrasemt.files.parallel import map_in_order
 from phrasemt.phrase_modes import PHRASE_MODES
 from phrasemt.stages.syntax import ExtractPhrases, MeasurePhrases
-from phrasemt.study.phrases import PhraseSegmentation
+from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.syntax import segmenters
 from phrasemt.syntax.algorithm_1 import tree_nodes
 from phrasemt.syntax.annotations import Annotation, Annotations, required

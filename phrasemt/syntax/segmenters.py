@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
 
-from phrasemt.study.phrases import PhraseSegmentation
+from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.syntax.algorithm_1 import append_eos, phrase_ends, tree_nodes
 from phrasemt.syntax.ngrams import ngram_ends, phrase_tokens
 

@@ -18,8 +18,8 @@ from phrasemt.study.annotators import AnnotatedText, Parser
 from phrasemt.study.datasets import ContrastText, Dataset, DatasetText, RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.study.tokenization import Side
-from phrasemt.workflow.model_folder import PLACES
 from phrasemt.workflow.paths import Paths, initial_weights
+from phrasemt.workflow.trained_system import PLACES
 
 # Snakemake's wildcards of a job: an object with items().
 Wildcards = Any

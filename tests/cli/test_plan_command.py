@@ -14,8 +14,7 @@ from made_table import block, cell, table
 from scipy import stats
 
 from phrasemt.artefacts.scores import Power
-from phrasemt.commands._detect import PUBLISHED, describe_power, known_deviation
-from phrasemt.commands.plan import describe
+from phrasemt.commands.plan import PUBLISHED, describe, describe_power, known_deviation
 from phrasemt.errors import PhrasemtError
 from phrasemt.runs.costs import Costs
 from phrasemt.runs.plan import Job, Plan, Reason

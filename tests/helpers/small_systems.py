@@ -12,9 +12,9 @@ from phrasemt.study.architectures import (
     Dl4mtModel,
     LanguageModel,
     PhraseRepresentationModel,
+    PhraseSegmentation,
     TransformerModel,
 )
-from phrasemt.study.phrases import PhraseSegmentation
 
 SMALL = {"encoder_layers": 2, "decoder_layers": 3, "width": 12, "heads": 3, "ffn_width": 20}
 NO_DROPOUT = {"dropout": 0.0, "attn_dropout": 0.0, "act_dropout": 0.0}

@@ -19,7 +19,7 @@ from run_values import deviation
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from phrasemt.artefacts.scores import columns_of
-from phrasemt.commands._detect import PUBLISHED
+from phrasemt.commands.plan import PUBLISHED
 from phrasemt.printed.results import load_papers
 from phrasemt.report.claims import ledger
 

@@ -27,8 +27,7 @@ from phrasemt.files.lines import write_lines
 from phrasemt.models.interface import build_model
 from phrasemt.stages.subwords import BuildVocabulary, PackExamples
 from phrasemt.stages.training import TrainModel
-from phrasemt.study.architectures import PhraseRepresentationModel
-from phrasemt.study.phrases import PhraseSegmentation
+from phrasemt.study.architectures import PhraseRepresentationModel, PhraseSegmentation
 from phrasemt.study.schema import Adam, Training
 from phrasemt.text.vocab import build_vocabulary
 from phrasemt.training.trainer import Trainer

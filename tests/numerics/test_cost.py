@@ -17,9 +17,9 @@ from phrasemt.study.architectures import (
     Dl4mtModel,
     LanguageModel,
     PhraseRepresentationModel,
+    PhraseSegmentation,
     TransformerModel,
 )
-from phrasemt.study.phrases import PhraseSegmentation
 
 S = T = 27
 XU, NG, LM, ZH = 42_880, 37_000, 32_000, 30_000  # the papers' vocabularies, as their parameter counts have it

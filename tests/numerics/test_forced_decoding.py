@@ -19,8 +19,7 @@ from phrasemt.nn.attention import KeyValueAttention, SelfAttention
 from phrasemt.nn.layers import causal_mask
 from phrasemt.nn.losses import Loss
 from phrasemt.nn.recording import recording
-from phrasemt.study.architectures import BiscaleModel, PhraseRepresentationModel
-from phrasemt.study.phrases import PhraseSegmentation
+from phrasemt.study.architectures import BiscaleModel, PhraseRepresentationModel, PhraseSegmentation
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import EOS
 

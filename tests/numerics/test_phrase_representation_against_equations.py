@@ -20,8 +20,7 @@ from test_relative_positions import loops as by_distance
 
 from phrasemt.batching.batch import collate_phrases
 from phrasemt.models.phrase_representation import PhrasePooling
-from phrasemt.study.architectures import PhraseRepresentationModel
-from phrasemt.study.phrases import PhraseSegmentation
+from phrasemt.study.architectures import PhraseRepresentationModel, PhraseSegmentation
 from phrasemt.symbols import BOS, EOS
 
 SOURCES, TARGETS = [3, 0, 9, 1], [6, 2, 0, 5]

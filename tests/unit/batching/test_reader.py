@@ -17,8 +17,7 @@ from phrasemt.artefacts.columns import Examples
 from phrasemt.batching.reader import BatchReader, SourceCollator, TargetCollator
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.columns import RaggedArray, write_columns
-from phrasemt.study.architectures import BiscaleModel, PhraseRepresentationModel, TransformerModel
-from phrasemt.study.phrases import PhraseSegmentation
+from phrasemt.study.architectures import BiscaleModel, PhraseRepresentationModel, PhraseSegmentation, TransformerModel
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, LONGEST_SENTENCE, NULL_LABEL
 from phrasemt.syntax.ngrams import ngram_ends
 

@@ -25,9 +25,8 @@ from phrasemt.study.schema import Study
 from phrasemt.text.subwords import learn_subwords
 from phrasemt.text.vocab import build_vocabulary
 from phrasemt.workflow.check import read_study
-from phrasemt.workflow.model_folder import write_model_folder
 from phrasemt.workflow.paths import initial_weights
-from phrasemt.workflow.trained_system import SystemSettings, TrainedSystem
+from phrasemt.workflow.trained_system import SystemSettings, TrainedSystem, write_model_folder
 
 SIZE = {"encoder_layers": 1, "decoder_layers": 1, "width": 16, "heads": 2, "ffn_width": 24}
 STUDY = {

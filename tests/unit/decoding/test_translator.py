@@ -29,9 +29,9 @@ from phrasemt.study.architectures import (
     BiscaleModel,
     Dl4mtModel,
     PhraseRepresentationModel,
+    PhraseSegmentation,
     TransformerModel,
 )
-from phrasemt.study.phrases import PhraseSegmentation
 from phrasemt.study.schema import Decoding
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.syntax.annotate import parse_sentences

@@ -11,7 +11,7 @@ import pytest
 
 from phrasemt.errors import StudyError
 from phrasemt.files.yaml import parse_yaml
-from phrasemt.study.phrases import PhraseSegmentation
+from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.study.schema import Study
 from phrasemt.workflow.check import read_study
 from phrasemt.workflow.flow import Flow

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phrasemt.study.phrases import PhraseSegmentation
+from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.syntax.algorithm_1 import Nodes, append_eos, phrase_ends, tree_nodes
 from phrasemt.syntax.ngrams import ngram_ends
 

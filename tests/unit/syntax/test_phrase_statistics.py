@@ -10,7 +10,7 @@ import pytest
 from phrasemt.files.columns import RaggedArray, write_columns
 from phrasemt.files.lines import write_lines
 from phrasemt.stages.syntax import MeasurePhrases
-from phrasemt.study.phrases import PhraseSegmentation
+from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.syntax.annotations import Annotation, write_annotations
 from phrasemt.syntax.phrases import measure_phrases
 from phrasemt.syntax.sentences import sentence_key

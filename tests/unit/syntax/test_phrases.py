@@ -18,7 +18,7 @@ from phrasemt.files.columns import ColumnFile
 from phrasemt.files.lines import write_lines
 from phrasemt.phrase_modes import PHRASE_MODES
 from phrasemt.stages.syntax import ExtractPhrases
-from phrasemt.study.phrases import PhraseSegmentation
+from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.syntax import phrases, segmenters
 from phrasemt.syntax.annotations import Annotation, write_annotations
 from phrasemt.syntax.ngrams import ngram_ends, phrase_tokens
