@@ -3,9 +3,7 @@
 Gradients are summed once per update, during the last backward pass of each process (phrasemt/training/trainer.py), so
 processes may have different numbers of micro-batches.
 
-A process that waits for the others cannot tell one that hangs from one that has much to do. So each process counts its
-steps of progress, such as a micro-batch, and all of them watch the sum (`_Watch`). While torch's compiler works, which
-may take minutes in the first updates, each look at it is a step.
+A collective operation that takes half an hour fails (`PATIENCE`), so a process that hangs ends the training.
 
 The launcher (`phrasemt.machine.launch`, torchrun or srun) sets the environment variables of `torchrun`: RANK,
 WORLD_SIZE, LOCAL_RANK and, for several machines, MASTER_ADDR and MASTER_PORT.
@@ -14,9 +12,7 @@ WORLD_SIZE, LOCAL_RANK and, for several machines, MASTER_ADDR and MASTER_PORT.
 from __future__ import annotations
 
 import json
-import logging
 import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,72 +22,44 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as distributed
 from torch import Tensor
-from torch._dynamo.callback import callback_handler
 from torch.distributed.distributed_c10d import Store
 from torch.distributed.rendezvous import rendezvous
 
 from phrasemt.errors import PhrasemtError, check_equal
-from phrasemt.machine.launch import RENDEZVOUS, leave, place_in_group
+from phrasemt.machine.launch import RENDEZVOUS, place_in_group
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 
-log = logging.getLogger("phrasemt.train_model")
-
-# A training ends when none of its processes makes progress for this long. The longest single step is a micro-batch, the
-# search of one batch of dev, or the writing of a state.
-PATIENCE = timedelta(minutes=5)
-_LOOKS = 30  # at the sum of all steps within that time
 # Processes of slow nodes may load their programs for minutes before they join.
 _TIME_TO_JOIN = timedelta(minutes=30)
-# Progress decides, and not the time of a collective operation.
-_TIME_OF_A_COLLECTIVE = timedelta(days=1)
+# Far longer than a process waits for one that has more to do: a micro-batch, the search of one batch of dev, compiling.
+PATIENCE = timedelta(minutes=30)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessGroup:
     """One process of a training, and its communication with the others.
 
-    rank: number of this process, from 0 to size - 1. local_rank: its number among the processes of its machine.
-    watch: of the progress of all processes; None for one process.
+    rank: number of this process, from 0 to size - 1.
     """
 
     rank: int = 0
     size: int = 1
-    local_rank: int = 0
-    watch: _Watch | None = None
 
     @property
     def is_first(self) -> bool:
         """Whether this is the first process, which writes files."""
         return self.rank == 0
 
-    def progress(self) -> None:
-        """Count a step of progress."""
-        if self.watch is not None:
-            self.watch.count += 1
-
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Surround what waits for other processes: with NCCL the host waits for them where it waits for its GPU."""
-        if self.watch is not None:
-            self.watch.waiting = True
-        try:
-            yield
-        finally:
-            if self.watch is not None:
-                self.watch.waiting = False
-        self.progress()
-
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Surround a collective operation. Raises LostProcessError when another process has ended."""
-        with self.waiting():
-            try:
-                yield
-            except RuntimeError as error:
-                what = "lost another process of this training"
-                raise LostProcessError(what, found=str(error).partition("\n")[0], next_step=_RESUME) from error
+        """Surround a collective operation. Raises LostProcessError when another process has ended, or hangs."""
+        try:
+            yield
+        except RuntimeError as error:
+            what = "lost another process of this training"
+            raise LostProcessError(what, found=str(error).partition("\n")[0], next_step=_RESUME) from error
 
     def add(self, numbers: Tensor) -> None:
         """Sum a tensor over all processes, in place and on its device. Raises LostProcessError."""
@@ -119,11 +87,7 @@ class ProcessGroup:
         This process computes every size-th item. JSON must be able to represent what the function returns; of a group
         it comes back as JSON has it. Raises LostProcessError.
         """
-        here = []
-        for number in range(self.rank, len(items), self.size):
-            here.append(function(items[number]))
-            self.progress()
-        parts = self.gather(here)
+        parts = self.gather([function(items[number]) for number in range(self.rank, len(items), self.size)])
         return [parts[number % self.size][number // self.size] for number in range(len(items))]
 
     def any(self, here: bool) -> bool:
@@ -168,67 +132,6 @@ class LostProcessError(PhrasemtError):
     exit_code = 99
 
 
-class _Watch(threading.Thread):
-    """Ends this process when no process of the training has made progress for the time of PATIENCE.
-
-    count: steps of progress of this process so far. waiting: whether it waits for the others in a collective operation.
-    compiling: whether torch's compiler works in it.
-    A suspended process looks at nothing, so the time until it goes on does not count.
-    """
-
-    def __init__(self, store: Store, rank: int, size: int, patience: timedelta) -> None:
-        super().__init__(daemon=True)
-        self.count, self.waiting, self.compiling = 0, False, False
-        callback_handler.register_start_callback(lambda _: setattr(self, "compiling", True))
-        callback_handler.register_end_callback(lambda _: setattr(self, "compiling", False))
-        self._store, self._rank, self._size, self._patience = store, rank, size, patience
-        self._ended = threading.Event()
-
-    def run(self) -> None:
-        """Add the progress of this process to the sum in the store, and look whether the sum grows."""
-        added, total, looks = 0, -1, 0
-        while not self._wait():
-            self.count += self.compiling
-            count = self.count
-            try:
-                now = self._store.add("progress", count - added)
-                added, looks, total = count, looks + 1 if now == total else 0, now
-                # Long before the first one gives up, so that others can report in time on a busy machine.
-                if self.waiting and looks >= _LOOKS // 2:
-                    self._store.set(f"waits/{total}/{self._rank}", "")
-                hanging = self._hanging(total) if looks >= _LOOKS else None
-            except RuntimeError:  # the store ends with its process, and the others notice that themselves
-                return
-            if hanging is not None:
-                self._give_up(hanging)
-
-    def end(self) -> None:
-        """End the watch."""
-        self._ended.set()
-
-    def _wait(self) -> bool:
-        return self._ended.wait(self._patience.total_seconds() / _LOOKS)
-
-    def _hanging(self, total: int) -> list[int]:
-        """Return the ranks that have not reported that they wait for another process since the sum is this."""
-        return [rank for rank in range(self._size) if not self._store.check([f"waits/{total}/{rank}"])]
-
-    def _give_up(self, hanging: list[int]) -> None:
-        if hanging == [self._rank]:
-            what = "this process of the training makes no progress"
-        else:
-            what = "another process of this training makes no progress"
-        error = LostProcessError(
-            what,
-            expected=f"progress within {self._patience}",
-            found=f"none of {self._size} processes; "
-            + (f"process {', '.join(map(str, hanging))} hangs" if hanging else "all wait for each other"),
-            next_step=_RESUME,
-        )
-        log.error("phrasemt: error: process %d: %s", self._rank, error)
-        leave(LostProcessError.exit_code)
-
-
 @contextmanager
 def join_processes(processes: int) -> Iterator[ProcessGroup]:
     """Connect to the other processes of this training, if there are any.
@@ -236,40 +139,34 @@ def join_processes(processes: int) -> Iterator[ProcessGroup]:
     processes: the number that the caller asked for. Raises PhrasemtError for another number of processes, and for a
     process without a GPU of its own on a machine with GPUs.
     """
-    size = place_in_group("WORLD_SIZE", 1)
+    rank, size = place_in_group("RANK", 0), place_in_group("WORLD_SIZE", 1)
     what = "the number of training processes (WORLD_SIZE) is not the requested one (--processes)"
     next_step = "start one process per GPU on every node, see profiles/README.md"
     check_equal(processes, size, what, next_step=next_step)
     if size == 1:
         yield ProcessGroup()
         return
-    rank, local_rank = place_in_group("RANK", 0), place_in_group("LOCAL_RANK", 0)
     if torch.cuda.is_available():
-        _take_gpu(local_rank)
+        _take_gpu(place_in_group("LOCAL_RANK", 0))
     file = os.environ.get(RENDEZVOUS)
     url = f"file://{file}" if file else "env://"
     store, _, _ = next(rendezvous(url, rank, size, timeout=_TIME_TO_JOIN))
     _wait_for_all(store, rank, size)
-    watch = _Watch(store, rank, size, PATIENCE)
-    group = ProcessGroup(rank=rank, size=size, local_rank=local_rank, watch=watch)
-    watch.start()
+    group = ProcessGroup(rank=rank, size=size)
     with group.together():
         distributed.init_process_group(
             backend="cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",
             store=store,
             rank=rank,
             world_size=size,
-            timeout=_TIME_OF_A_COLLECTIVE,
+            timeout=PATIENCE,
         )
-    try:
-        if torch.cuda.is_available():
-            _refuse_shared_gpus(group.gather(str(torch.cuda.get_device_properties("cuda").uuid)))
-        yield group
-        # A process must not end while another waits for a message of it. The group itself ends with the processes
-        # (phrasemt.machine.launch.leave).
-        group.barrier()
-    finally:
-        watch.end()
+    if torch.cuda.is_available():
+        _refuse_shared_gpus(group.gather(str(torch.cuda.get_device_properties("cuda").uuid)))
+    yield group
+    # A process must not end while another waits for a message of it. The group itself ends with the processes
+    # (phrasemt.machine.launch.leave).
+    group.barrier()
 
 
 def _take_gpu(local_rank: int) -> None:

@@ -242,7 +242,7 @@ class UpdateResult:
 class BegunUpdate:
     """An update that the device may still compute.
 
-    stop: whether any process wants to stop. read: waits for the device; raises LostProcessError.
+    stop: whether any process wants to stop. read: waits for the device.
     """
 
     stop: bool
@@ -324,8 +324,7 @@ class Trainer:
 
         def read() -> UpdateResult:
             if ready is not None:
-                with self._group.waiting():
-                    ready.synchronize()
+                ready.synchronize()
             objective, nll, *parts, micro_batches, taken = there.tolist()
             return UpdateResult(
                 objective=objective,
@@ -389,7 +388,6 @@ class Trainer:
                 found = self._add_gradients(batch, scale, last if number == len(mine.batches) else lambda: None)
             else:
                 found = self._replays(batch, scale)
-            self._group.progress()
             for name, value in found.items():
                 sums[name] = sums.get(name, 0.0) + value * mine.weight
         return {**sums, "micro_batches": torch.full((), mine.weight * len(mine.batches), device=self.device)}

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,7 +25,6 @@ from phrasemt.files.attention import AXES
 from phrasemt.models.dl4mt import Dl4mt
 from phrasemt.study.architectures import RecurrentModel
 from phrasemt.study.schema import Adadelta, Adam, Decoding
-from phrasemt.training.process_group import ProcessGroup
 from phrasemt.training.trainer import ScheduledOptimizer, Trainer
 
 RECURRENT = [name for name, settings in SYSTEMS.items() if isinstance(settings, RecurrentModel)]
@@ -74,22 +72,6 @@ def test_updates_and_evaluation(settings, reader, monkeypatch):
             assert result.micro_batches > 1
         with torch.inference_mode():
             trainer.model.eval().measure([reader(range(5)).to(GPU), reader(range(5, 10)).to(GPU)])
-
-
-def test_a_host_that_waits_for_its_gpu_may_wait_for_a_lost_process(monkeypatch):
-    """Under NCCL the sum of gradients blocks the GPU and not the host, so the watch must know of this wait."""
-    settings = SYSTEMS["transformer"]
-    reader = drawn_reader(settings.model_inputs, pairs=10, vocabulary=TARGET_VOCABULARY, median=4, longest=7)
-    watch, waited = SimpleNamespace(count=0, waiting=False), []
-    with PretendedGpu():
-        trainer = Trainer(
-            random_model(settings).to(GPU), reader, settings_of_paper(settings), ProcessGroup(watch=watch)
-        )
-        event = SimpleNamespace(record=lambda: None, synchronize=lambda: waited.append(watch.waiting))
-        monkeypatch.setattr("torch.cuda.Event", lambda: event)
-        trainer.update(1, np.arange(10))
-    assert waited == [True]
-    assert not watch.waiting
 
 
 @pytest.mark.parametrize("settings", [Adam(), Adadelta(name="adadelta")], ids=lambda settings: settings.name)

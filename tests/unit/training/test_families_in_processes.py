@@ -3,17 +3,14 @@
 float64, without dropout. Sums of gradients in another order differ in their last digits, which Adam enlarges where a
 gradient is nearly 0: 1e-9 is a millionth of a step. Evaluations add in one order, so they are equal to the last bit.
 
-Neither the watch over progress nor the launcher knows of a model, so a process that hangs is tested without
-one, and one that is killed with one family (test_training_processes.py).
+A process that hangs is tested without a model, and one that is killed with one family (test_training_processes.py).
 """
 
 from __future__ import annotations
 
-import logging
 import multiprocessing
 import os
 import signal
-import time
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from datetime import timedelta
@@ -22,7 +19,6 @@ import pytest
 import torch
 from drawn_pairs import drawn_reader, plan_of_updates
 from small_systems import SYSTEMS, TARGET_VOCABULARY, random_model
-from torch._dynamo.callback import CallbackTrigger, callback_handler
 from trainings import settings_of_paper
 
 import phrasemt.decoding.decode as decode
@@ -135,24 +131,18 @@ def test_processes_train_alike_and_begin_an_update_again_when_memory_runs_out(tm
 
 
 def hang(rank, size, folder):
-    """The last process makes progress and compiles, each longer than the others wait for it, and then stops."""
+    """The last process stops while the others wait for it."""
     os.environ.update({"RANK": str(rank), "WORLD_SIZE": str(size), RENDEZVOUS: str(folder / "meeting")})
     process_group.PATIENCE = timedelta(seconds=3)
-    logging.basicConfig(filename=folder / f"{rank}.log")
     try:
         with join_processes(size) as group:
-            if rank == size - 1:
-                for _ in range(45):
-                    group.progress()
-                    time.sleep(0.1)
-                with callback_handler.install_callbacks(CallbackTrigger.DYNAMO, ""):  # as torch.compile does
-                    time.sleep(4.5)
             group.barrier()
             (folder / f"{rank}.met").touch()
             if rank == size - 1:
                 os.kill(os.getpid(), signal.SIGSTOP)
             group.barrier()
     except LostProcessError as error:  # as a stage ends
+        (folder / f"{rank}.log").write_text(str(error))
         leave(error.exit_code)
 
 
@@ -166,9 +156,5 @@ def test_a_process_that_hangs_ends_the_others(tmp_path, size):
     finally:
         last.kill()
     assert len(list(tmp_path.glob("*.met"))) == size
-    message = (
-        f"another process of this training makes no progress (expected progress within 0:00:03, found none of "
-        f"{size} processes; process {size - 1} hangs)"
-    )
-    # The first one that gives up names it. Others may notice that one's end before they give up themselves.
-    assert message in "".join(path.read_text() for path in tmp_path.glob("*.log"))
+    for path in tmp_path.glob("*.log"):
+        assert path.read_text().startswith("lost another process of this training (found ")
