@@ -1,7 +1,8 @@
-"""Settings of stages for tests that have no study."""
+"""Settings of stages for tests that have no study, and a registry with one corpus."""
 
 from __future__ import annotations
 
+from phrasemt.registry import corpora
 from phrasemt.stages.corpus import ExtractText, FetchCorpus
 
 
@@ -18,3 +19,10 @@ def fetching(corpus, file):
 def extracting(corpus, part, language):
     """For one side of a part of a registered corpus."""
     return ExtractText.from_study(None, {"corpus": corpus, "part": part, "language": language})
+
+
+def register(monkeypatch, files, parts):
+    """Lets the registry hold the corpus `tiny` with these files and parts, and no other."""
+    about = {"id": "tiny", "description": "d", "terms": "t", "citation": "c"}
+    corpus = corpora.Corpus.model_validate({**about, "files": files, "parts": parts})
+    monkeypatch.setattr(corpora, "load_registry", lambda: {"tiny": corpus})

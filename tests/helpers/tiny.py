@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from democorpus.pairs import conll, demo_pairs
+from phrasemt.artefacts.card import Card
 from phrasemt.batching.pack import pack_examples
 from phrasemt.files.lines import write_lines, write_text
 from phrasemt.stages.subwords import BuildVocabulary, PackExamples
@@ -99,38 +100,47 @@ class TinyAnnotators:
             write_lines(self.trees[split][0], (pair.tree for pair in drawn))
             chunks = "".join(conll(pair.source_tokens, pair.source_chunks) for pair in drawn)
             write_text(self.chunks[split][0], chunks)
-        common: dict[str, Any] = {"language": "en", "seed": 1}
-        vectors, tagger, scores = (self.folder / name for name in ("vectors.pt", "tagger.pt", "tagger.json"))
-        train_vectors(
-            settings=TrainVectors(vectors=0, **common), cores=1, texts=[], trees=[], chunks=[], vectors=vectors
-        )
-        small: dict[str, Any] = {"sentences": None, "hidden": 32, **common}
-        train_tagger(
-            settings=TrainTagger(tagger_updates=48, **small),
-            cores=1,
-            **self.trees,
-            vectors=vectors,
-            tagger=tagger,
-            scores=scores,
-        )
-        train_parser(
-            settings=TrainParser(epochs=2, **small),
-            cores=1,
-            **self.trees,
-            vectors=vectors,
-            tagger=tagger,
-            tagger_scores=scores,
-            constituency=self.folder / "constituency.pt",
-            annotator=self.parser,
-        )
-        train_chunker(
-            settings=TrainChunker(updates=48, **small),
-            cores=1,
-            **self.chunks,
-            vectors=vectors,
-            chunker=self.folder / "chunker.pt",
-            annotator=self.chunker,
-        )
+        vectors = no_vectors(self.folder)
+        tagger(self.folder, vectors, self.trees, hidden=32, tagger_updates=48)
+        parser(self.folder, vectors, self.trees, hidden=32)
+        chunker(self.folder, vectors, self.chunks, hidden=32, updates=48)
+
+
+def no_vectors(folder: Path) -> Path:
+    """A file of word vectors without a word."""
+    path = folder / "vectors.pt"
+    settings = TrainVectors(language="en", vectors=0, seed=1)
+    train_vectors(settings=settings, cores=1, texts=[], trees=[], chunks=[], vectors=path)
+    return path
+
+
+def tagger(folder: Path, vectors: Path, trees: dict[str, list[Path]], **changes: Any) -> dict[str, Path]:
+    settings = {"language": "en", "sentences": None, "hidden": 8, "tagger_updates": 9, "seed": 1, **changes}
+    outputs = {"tagger": folder / "tagger.pt", "scores": folder / "tagger.json"}
+    train_tagger(settings=TrainTagger.model_validate(settings), cores=2, **trees, vectors=vectors, **outputs)
+    return outputs
+
+
+def parser(folder: Path, vectors: Path, trees: dict[str, list[Path]], **changes: Any) -> Card:
+    settings = {"language": "en", "sentences": None, "hidden": 8, "epochs": 2, "seed": 1, **changes}
+    train_parser(
+        settings=TrainParser.model_validate(settings),
+        cores=2,
+        **trees,
+        vectors=vectors,
+        tagger=folder / "tagger.pt",
+        tagger_scores=folder / "tagger.json",
+        constituency=folder / "constituency.pt",
+        annotator=folder / "parser.json",
+    )
+    return Card.read(folder / "parser.json")
+
+
+def chunker(folder: Path, vectors: Path, chunks: dict[str, list[Path]], **changes: Any) -> Card:
+    settings = {"language": "en", "sentences": None, "hidden": 8, "updates": 9, "seed": 1, **changes}
+    outputs = {"chunker": folder / "chunker.pt", "annotator": folder / "chunker.json"}
+    train_chunker(settings=TrainChunker.model_validate(settings), cores=2, **chunks, vectors=vectors, **outputs)
+    return Card.read(outputs["annotator"])
 
 
 ROLES = ("constituency", "chunker", "tagger", "vectors", "forward_charlm", "backward_charlm")

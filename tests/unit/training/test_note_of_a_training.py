@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import platform
 from datetime import UTC, datetime, timedelta
@@ -16,7 +15,6 @@ from trainings import run, settings_of
 
 from phrasemt.artefacts.training import Metrics
 from phrasemt.errors import StoppedError
-from phrasemt.runs.display import memory
 from phrasemt.runs.notes import StageNote, training_note
 from phrasemt.training import reporting
 from phrasemt.training.reporting import Reporter
@@ -72,12 +70,11 @@ def test_a_training_that_fails_and_goes_on(train, tmp_path, monkeypatch):
     assert (ended.state, ended.training.first_update, ended.training.update) == ("finished", 2, 6)
 
 
-def test_the_note_goes_with_the_training(tmp_path, monkeypatch, caplog):
+def test_the_note_goes_with_the_training(tmp_path, monkeypatch):
     """At once at the start, then with a report after ten seconds or more, and at the end; time by a false clock."""
     time = 1000.0
     monkeypatch.setattr(reporting.time, "monotonic", lambda: time)
     path = training_note(tmp_path / "metrics.jsonl")
-    caplog.set_level(logging.INFO, "phrasemt")
     begin = {"first_update": 100, "max_updates": 300, "seconds": 50.0, "device": torch.device("cpu"), "processes": 2}
     with contextlib.suppress(StoppedError), Reporter(tmp_path / "metrics.jsonl", **begin) as report:
         start = StageNote.read(path)
@@ -99,8 +96,3 @@ def test_the_note_goes_with_the_training(tmp_path, monkeypatch, caplog):
         end.training.model_copy(update={"reported": reported.reported, "memory_mib": reported.memory_mib}) == reported
     )
     assert (end.state, end.error) == ("stopped", "asked to stop")
-    (line,) = caplog.messages
-    assert line == (
-        "update 150 of 300, loss 2.000 perplexity 7.40 tokens/s 1,000 "
-        f"memory {memory(reported.memory_mib)}, time left 0:04:00"
-    )

@@ -11,7 +11,6 @@ import subprocess
 import numpy as np
 import pytest
 import sacrebleu
-import safetensors
 import torch
 from processes import wait_until
 from trainings import SMALL, assert_equal_runs, command, run, settings_of
@@ -26,7 +25,7 @@ from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError, Stop
 from phrasemt.files.lines import read_lines
 from phrasemt.models.interface import build_model
 from phrasemt.models.transformer import Transformer
-from phrasemt.models.weights import FORMAT, load_model, load_tensors, save_tensors
+from phrasemt.models.weights import load_model
 from phrasemt.study.architectures import Dl4mtModel, PhraseRepresentationModel, TransformerModel
 from phrasemt.study.schema import Adadelta, Adam
 from phrasemt.training.checkpoint import Progress, StateFolder
@@ -429,21 +428,6 @@ def test_a_stopped_training_resumes_from_its_saved_state(tiny_data, tmp_path):
         with pytest.raises(StoppedError, match=rf"stopped after update {update} and saved the state: its time is up"):
             run(tiny_data, tmp_path / "pieces", settings, minutes=1e-9)
     assert_equal_runs(whole, run(tiny_data, tmp_path / "pieces", settings, minutes=1e-9))
-
-
-def test_equal_weights_give_equal_files(tmp_path):
-    """Ten files are equal byte for byte: no order in a file depends on hashes. transformers asks for the format."""
-    tensors = {name: torch.full((2, 3), float(number)) for number, name in enumerate("edcba")}
-    for number in range(10):
-        save_tensors(tmp_path / str(number), tensors, {"format": FORMAT, "a": [0.1, "x"], "c": {"z": None, "y": True}})
-    assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
-    with safetensors.safe_open(tmp_path / "0", framework="pt") as file:
-        assert file.metadata()["format"] == "pt"
-    found, description = load_tensors(tmp_path / "0")
-    assert description == {"format": FORMAT, "a": [0.1, "x"], "c": {"z": None, "y": True}}
-    assert {name: tensor.tolist() for name, tensor in found.items()} == {
-        name: tensor.tolist() for name, tensor in tensors.items()
-    }
 
 
 def test_weights_of_another_model_or_vocabulary_are_refused(tiny_data, tmp_path):

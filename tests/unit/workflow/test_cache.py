@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import stage_settings
 from stage_settings import fetching
 
 from phrasemt.artefacts.sidecar import Origin, sidecar_path
@@ -21,8 +22,6 @@ from phrasemt.cli import main
 from phrasemt.corpus import fetch
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import count_lines
-from phrasemt.registry import corpora as registry
-from phrasemt.registry.corpora import Corpus
 from phrasemt.stages.syntax import TrainParser
 from phrasemt.text import vocab
 from phrasemt.workflow import cache as artefacts
@@ -186,10 +185,7 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Non
         (tmp_path / "mirror" / "tiny" / "corpus.txt").write_bytes(DATA)
         checksum = changes or {"sha256": hashlib.sha256(DATA).hexdigest()}
         file = {"name": "corpus.txt", "url": "http://127.0.0.1:9/corpus.txt", **checksum}
-        side = {"file": "corpus.txt"}
-        entry = {"id": "tiny", "description": "d", "terms": "t", "citation": "c"}
-        one = Corpus.model_validate({**entry, "files": [file], "parts": {"all": {"sides": {"en": side}}}})
-        monkeypatch.setattr(registry, "load_registry", lambda: {"tiny": one})
+        stage_settings.register(monkeypatch, [file], {"all": {"sides": {"en": {"file": "corpus.txt"}}}})
 
     register()
     return register

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import yaml
-from workplace import STUDY
 
 from phrasemt.errors import StudyError
 from phrasemt.registry.corpora import load_registry
@@ -251,17 +250,6 @@ def _begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, "anywhere")
     monkeypatch.setenv("PATH", os.environ["PATH"])
     monkeypatch.setenv("PHRASEMT_RUN", str(run))
-
-
-def test_what_trainings_wait_for_begins_before_trainings_that_wait_for_nothing() -> None:
-    flow = Flow(Study.model_validate(yaml.safe_load(STUDY)))
-    of_parser = flow.priority(_wildcards(annotator="english"))
-    train, test = (flow.priority(_wildcards(annotator="english", split=split)) for split in ("train", "test"))
-    with_phrases, without = (
-        flow.priority(_wildcards(dataset="demo", source="en", target="de", system=system, seed="1"))
-        for system in ("max", "base")
-    )
-    assert of_parser == train > with_phrases > without == test
 
 
 def test_initial_weights_are_inputs_of_a_training(tmp_path: Path) -> None:

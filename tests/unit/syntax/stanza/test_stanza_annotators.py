@@ -272,9 +272,7 @@ class Node:
     [
         (Node("ROOT", Node("S", Node("A", "x"), Node("B", "y"))), "xy", "(S (A 0) (B 1))"),
         (Node("ROOT", Node("A", "x")), "x", "(ROOT (A 0))"),
-        (Node("ROOT", Node("NP", Node("A", "x"))), "x", "(NP (A 0))"),
         (Node("ROOT", Node("A", "x"), Node("NP", Node("B", "y"))), "xy", "(ROOT (A 0) (NP (B 1)))"),
-        (Node("TOP", Node("A", "x")), "x", "(ROOT (A 0))"),
         (Node("ROOT", Node("S", Node("(", "("), Node(None, ")"))), "()", "(S (-LRB- 0) (X 1))"),
     ],
 )

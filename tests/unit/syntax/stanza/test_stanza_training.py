@@ -12,14 +12,14 @@ from random import Random
 from typing import Any
 
 import pytest
+from tiny import chunker, no_vectors, parser, tagger
 
 from democorpus.pairs import conll, demo_pairs
-from phrasemt.artefacts.card import Card
 from phrasemt.artefacts.syntax import TaggerScores
 from phrasemt.errors import DataError
 from phrasemt.files.system import work_folder
-from phrasemt.stages.syntax import TrainChunker, TrainParser, TrainTagger, TrainVectors
-from phrasemt.syntax.stanza.training import train_and_dev, train_chunker, train_parser, train_tagger, train_vectors
+from phrasemt.stages.syntax import TrainVectors
+from phrasemt.syntax.stanza.training import train_and_dev, train_vectors
 from phrasemt.syntax.trees import read_treebank, tree_text, words
 
 RARE = "(FRAG (ADVP (RB so)) (XQ (XX .)))"  # a label, a tag and words that no training tree has
@@ -28,10 +28,7 @@ ROOT_OF_TWO = "(VROOT (S (NP (NN dog)) (VP (VBZ runs))) (. .))"  # Stanza's pars
 
 @pytest.fixture(scope="module")
 def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("vectors") / "vectors.pt"
-    settings = TrainVectors(language="en", vectors=0, seed=1)
-    train_vectors(settings=settings, cores=1, texts=[], trees=[], chunks=[], vectors=path)
-    return path
+    return no_vectors(tmp_path_factory.mktemp("vectors"))
 
 
 @pytest.fixture
@@ -59,35 +56,6 @@ def chunks(tmp_path: Path) -> dict[str, list[Path]]:
     for name, text in (("train", drawn[:18]), ("dev", [*drawn[18:21], rare]), ("test", [*drawn[21:], rare])):
         paths[name][0].write_text("".join(text))
     return paths
-
-
-def tagger(folder: Path, vectors: Path, trees: dict[str, list[Path]], **changes: Any) -> dict[str, Path]:
-    settings = {"language": "en", "sentences": None, "hidden": 8, "tagger_updates": 9, "seed": 1, **changes}
-    outputs = {"tagger": folder / "tagger.pt", "scores": folder / "tagger.json"}
-    train_tagger(settings=TrainTagger.model_validate(settings), cores=2, **trees, vectors=vectors, **outputs)
-    return outputs
-
-
-def parser(folder: Path, vectors: Path, trees: dict[str, list[Path]], **changes: Any) -> Card:
-    settings = {"language": "en", "sentences": None, "hidden": 8, "epochs": 2, "seed": 1, **changes}
-    train_parser(
-        settings=TrainParser.model_validate(settings),
-        cores=2,
-        **trees,
-        vectors=vectors,
-        tagger=folder / "tagger.pt",
-        tagger_scores=folder / "tagger.json",
-        constituency=folder / "constituency.pt",
-        annotator=folder / "parser.json",
-    )
-    return Card.read(folder / "parser.json")
-
-
-def chunker(folder: Path, vectors: Path, chunks: dict[str, list[Path]], **changes: Any) -> Card:
-    settings = {"language": "en", "sentences": None, "hidden": 8, "updates": 9, "seed": 1, **changes}
-    outputs = {"chunker": folder / "chunker.pt", "annotator": folder / "chunker.json"}
-    train_chunker(settings=TrainChunker.model_validate(settings), cores=2, **chunks, vectors=vectors, **outputs)
-    return Card.read(outputs["annotator"])
 
 
 def test_the_same_settings_give_the_same_bytes(
