@@ -88,17 +88,6 @@ def test_chinese_at_micro_is_real_text(name, references, shared_data, tmp_path, 
     assert (len(read["train.zh"]), len(read["dev.zh"])) == (600, 20)
 
 
-def test_only_sizes_change() -> None:
-    paper, micro = (study.systems for study in (load_study(XU), at_size(XU, "micro")))
-    sizes = {"width", "ffn_width", "heads", "encoder_layers", "decoder_layers"}
-    for name, system in paper.items():
-        before, after = (system.model.model_dump(), micro[name].model.model_dump())
-        assert {key for key, value in before.items() if after[key] != value} == sizes
-    assert paper["base"].model.width < paper["big"].model.width
-    assert micro["base"].model.width < micro["big"].model.width
-    assert micro["parsing"].decoding == paper["parsing"].decoding
-
-
 def test_small_keeps_the_language_pair_and_the_annotators() -> None:
     chunks, phrases = at_size(STUDIES["zhou2017-de-en"], "small"), at_size(XU, "small")
     assert chunks.datasets["wmt15"].languages == ("de", "en")

@@ -122,14 +122,6 @@ def test_settings_are_of_the_class_in_the_table() -> None:
             assert type(settings).model_validate_json(settings.canonical_json()) == settings
 
 
-def test_the_family_of_the_model_belongs_to_the_code() -> None:
-    def modules(stage: str) -> tuple[str, ...]:
-        return _settings(_study(), stage).code_modules()
-
-    assert modules("train_model") == ("phrasemt.training.loop", "phrasemt.models.phrase_representation")
-    assert modules("tokenize_text") == ("phrasemt.text.tokenize",)
-
-
 def test_dev_and_test_sets_are_not_filtered() -> None:
     for split in ("dev", "test"):
         assert '"filters":null' in _settings(_study(), "clean_pairs", split=split).canonical_json()

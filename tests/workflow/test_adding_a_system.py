@@ -48,21 +48,6 @@ def test_the_system_of_the_page_is_described_and_its_keys_are_checked(commands: 
     assert "systems.window.model.windows: unknown key; did you mean 'window'?; allowed: family, width, " in refused
 
 
-def test_the_parameters_of_the_family_count_in_its_control(commands: list[str], tmp_path: Path) -> None:
-    """Three layers of 4,000 numbers are nearest to 8 units of 2 x 128 + 1 in each of 6 feed-forward networks."""
-    study, family = tmp_path / "studies" / "window-attention.yaml", tmp_path / "phrasemt/models/window_attention.py"
-    study.write_text(study.read_text() + "    controls: [same-size]\n")
-    assert "controls: found 'same-size', allowed for this model: none" in run(commands[0], tmp_path, code=2).stderr
-    line = "        self.window = window\n"
-    own = "        self.own = torch.nn.Parameter(torch.ones(4000))\n"
-    family.write_text(family.read_text().replace(line, line + own))
-    assert "systems: base, window, window-same-size" in run(commands[0], tmp_path).stdout
-    printed = run(commands[1].replace("--system window", "--system window-same-size"), tmp_path).stdout
-    costs = re.findall(r"^(?:window-same-size|base, the baseline) +([\d,]+)", printed, re.MULTILINE)
-    wider, base = (int(cost.replace(",", "")) for cost in costs)
-    assert wider - base == 6 * 8 * 2 * 128  # multiply-adds of a token
-
-
 @pytest.mark.slow
 def test_the_page_leads_to_a_table(commands: list[str], tmp_path: Path) -> None:
     printed = [run(command, tmp_path).stdout for command in commands]

@@ -11,15 +11,8 @@ from drawn_pairs import drawn_reader
 from small_systems import SYSTEMS, TARGET_VOCABULARY, random_model
 from trainings import assert_equal_runs, run, settings_of
 
-from phrasemt.artefacts.columns import Examples
-from phrasemt.artefacts.vocabulary import Vocabulary
-from phrasemt.batching.reader import BatchReader
-from phrasemt.decoding.decode import translate_split
-from phrasemt.models.interface import build_model
 from phrasemt.nn import cpu
 from phrasemt.nn.precision import matrices_of_layers, rounded_to_bfloat16, usable_precision
-from phrasemt.study.architectures import TransformerModel
-from phrasemt.study.schema import Decoding
 
 CPU = torch.device("cpu")
 
@@ -69,21 +62,6 @@ def test_with_units_bfloat16_trains_in_bfloat16(tiny_data, tmp_path, cpu_with, c
     weights, others = exact[1][-1], rounded[1][-1]
     assert any(not torch.equal(weights[name], others[name]) for name in weights)
     assert "no units" not in caplog.text
-
-
-def test_without_units_bfloat16_translates_in_float32(tiny_data, cpu_with):
-    settings = TransformerModel(encoder_layers=1, decoder_layers=1, width=32, heads=4, ffn_width=48)
-    words = Vocabulary.read(tiny_data.target_vocabulary)
-    torch.manual_seed(11)
-    model = build_model(settings, source_vocabulary=len(words), target_vocabulary=len(words)).eval()
-    reader = BatchReader(Examples.open(tiny_data.dev), settings.model_inputs)
-    decoding = Decoding(beam=2, max_length_extra=5)
-    exact = translate_split(model, reader, decoding)
-    rounding = decoding.model_copy(update={"precision": "bfloat16"})
-    cpu_with("avx2")
-    assert translate_split(model, reader, rounding) == exact
-    cpu_with("avx512_bf16")
-    assert translate_split(model, reader, rounding) != exact
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import os
 import re
 import stat
@@ -20,8 +19,6 @@ from stage_settings import fetching
 from phrasemt.artefacts.sidecar import Origin, sidecar_path
 from phrasemt.cli import main
 from phrasemt.corpus import fetch
-from phrasemt.files.digests import digest_file
-from phrasemt.files.lines import count_lines
 from phrasemt.stages.syntax import TrainParser
 from phrasemt.text import vocab
 from phrasemt.workflow import cache as artefacts
@@ -265,39 +262,6 @@ def test_a_cache_that_is_cleaned_while_a_stage_copies(study, runs, cache, monkey
     assert len(runs) == 2
     assert study("third") == study("fourth") == expected
     assert len(runs) == 3
-
-
-def work(folder: Path, cache: Path, worker: int, rounds: int) -> None:
-    """Puts and takes what the others put and take too, of which each makes one of two."""
-    for number in range(rounds):
-        entry = Entry(cache, "tokenize_text", {"number": number % 20})
-        outputs = {role: folder / f"{worker}.{role}" for role in ("one", "two")}
-        digests = entry.take(outputs)
-        if digests is None:
-            for role, path in outputs.items():  # like a training on two machines, not quite the same
-                path.write_text(f"{role} {number % 20} {worker % 2}\n" * 2000)
-            entry.put(outputs, {role: digest_file(path) for role, path in outputs.items()})
-        else:
-            assert digests == {role: digest_file(path) for role, path in outputs.items()}
-            assert len({path.read_text().split()[2] for path in outputs.values()}) == 1, "of one writer"
-        assert count_lines(outputs["one"]) == count_lines(outputs["two"]) == 2000
-
-
-def test_writers_at_once(tmp_path, cache):
-    fork = multiprocessing.get_context("fork")
-    workers = [fork.Process(target=work, args=(tmp_path, cache, worker, 100)) for worker in range(3)]
-    for process in workers:
-        process.start()
-    while any(process.is_alive() for process in workers):  # somebody tidies beside them
-        clean(cache, unused=0)
-    for process in workers:
-        process.join()
-        assert process.exitcode == 0
-    work(tmp_path, cache, 0, 20)
-    assert contents(cache)["tokenize_text"].entries == 20
-    assert len(files(cache)) >= 40
-    assert all(digest_file(path) == path.name for path in files(cache))
-    assert others(cache) == []
 
 
 def test_what_nobody_uses_is_removed(study, runs, cache):
