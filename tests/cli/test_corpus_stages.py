@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
-from stage_settings import extracting, fetching
+from stage_settings import arguments_of, extracting, fetching
 
 from phrasemt.cli import main
 from phrasemt.files.lines import read_lines
 from phrasemt.registry.corpora import Corpus, corpus
-from phrasemt.stages.stage import Stage
 
 TEST = {"source_language": "en", "target_language": "de", "filters": None}
 OUTPUTS = ("source", "target", "rows", "dropped")
-
-
-def run(stage: str, settings: dict[str, Any], **paths: Path | list[Path]) -> int:
-    arguments = [stage, "--settings", json.dumps(settings)]
-    for name, value in paths.items():
-        arguments += [f"--{name.replace('_', '-')}", *map(str, value if isinstance(value, list) else [value])]
-    return main(arguments)
-
-
-def left(folder: Path) -> list[str]:
-    """Everything in the folder and below it, hidden files too."""
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-
-
-def _settings(stage: Stage) -> dict[str, Any]:
-    return stage.model_dump(mode="json")
 
 
 def test_from_the_mirror_to_clean_pairs(
@@ -41,14 +22,15 @@ def test_from_the_mirror_to_clean_pairs(
     monkeypatch.setenv("PHRASEMT_MIRROR", str(shared_data))
     for language in ("en", "de"):
         file = tmp_path / "original" / f"val.{language}.gz"
-        assert run("fetch_corpus", _settings(fetching("multi30k", file.name)), file=file) == 0
-        side = _settings(extracting("multi30k", "val", language))
-        assert run("extract_text", side, files=[file], text=tmp_path / f"val.{language}") == 0
+        assert main(arguments_of("fetch_corpus", fetching("multi30k", file.name), file=file)) == 0
+        side = extracting("multi30k", "val", language)
+        assert main(arguments_of("extract_text", side, files=[file], text=tmp_path / f"val.{language}")) == 0
     inputs = {"raw_source": [tmp_path / "val.en"], "raw_target": [tmp_path / "val.de"]}
-    assert run("clean_pairs", TEST, **inputs, **{name: tmp_path / "out" / name for name in OUTPUTS}) == 0
+    outputs = {name: tmp_path / "out" / name for name in OUTPUTS}
+    assert main(arguments_of("clean_pairs", TEST, **inputs, **outputs)) == 0
     assert list(read_lines(tmp_path / "out" / "rows")) == [str(row) for row in range(1014)]
     assert "clean_pairs: read 1014 pairs, kept 1014, dropped 0\n" in capsys.readouterr().err
-    assert not [name for name in left(tmp_path) if name.endswith((".part", ".partial"))]
+    assert not [*tmp_path.rglob("*.part"), *tmp_path.rglob("*.partial")]
 
 
 def test_corpora_lists_one_per_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from stage_settings import arguments_of
 
 from phrasemt.artefacts.columns import Examples
 from phrasemt.artefacts.vocabulary import Vocabulary
@@ -35,8 +36,7 @@ def run(name: str, settings: object, *, twice: dict[str, Path] | None = None, **
     """Run a stage by its command. twice: files of the source that stand on the target side, too."""
     for key, file in (twice or {}).items():
         files |= {key: file, key.replace("source", "target"): file}
-    flags = [text for key, file in files.items() for text in (f"--{key.replace('_', '-')}", str(file))]
-    assert main([name, *flags, "--settings", json.dumps(settings)]) == 0, name
+    assert main(arguments_of(name, settings, **files)) == 0, name
 
 
 def clean(folder: Path, split: str, lines: list[str], filters: object) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from processes import wait_until
+from stage_settings import arguments_of
 
 from phrasemt.cli import main
 from phrasemt.study.tokenization import Tokenizer
@@ -17,17 +17,12 @@ SOURCE = "A man isn't here.\nTwo dogs run, fast.\n\nA dog is here.\n"
 TOKENS = "A man isn &apos;t here .\nTwo dogs run , fast .\n\nA dog is here .\n"
 
 
-def stage(name: str, settings: dict[str, object], **paths: Path) -> list[str]:
-    flags = [text for flag, path in paths.items() for text in (f"--{flag.replace('_', '-')}", str(path))]
-    return [name, *flags, "--settings", json.dumps(settings)]
-
-
 def tokenizing(folder: Path, language: str = "en", settings: dict[str, object] | None = None) -> list[str]:
     paths = {name: folder / f"{name}.{language}" for name in ("text", "tokens", "round_trip")}
     paths["text"].write_text(SOURCE)
     if settings is None:
         settings = {"tokenizer": Tokenizer.for_language(language).model_dump()}
-    return stage("tokenize_text", settings, **paths)
+    return arguments_of("tokenize_text", settings, **paths)
 
 
 def names(folder: Path) -> set[str]:
@@ -41,7 +36,7 @@ def learning(tmp_path: Path) -> list[str]:
         assert main(tokenizing(tmp_path, language)) == 0
     outputs = {name: tmp_path / name for name in ("codes", "source_counts", "target_counts")}
     sides = {"source": tmp_path / "tokens.en", "target": tmp_path / "tokens.de"}
-    return stage("learn_subwords", {"merges": 20}, **sides, **outputs)
+    return arguments_of("learn_subwords", {"merges": 20}, **sides, **outputs)
 
 
 def test_an_edited_input_is_refused_before_the_stage_runs(learning, tmp_path, capsys):

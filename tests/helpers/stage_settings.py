@@ -1,6 +1,8 @@
-"""Settings of stages for tests that have no study, and a registry with one corpus."""
+"""Settings and commands of stages for tests that have no study, and a registry with one corpus."""
 
 from __future__ import annotations
+
+import json
 
 from phrasemt.registry import corpora
 from phrasemt.stages.corpus import ExtractText, FetchCorpus
@@ -26,3 +28,13 @@ def register(monkeypatch, files, parts):
     about = {"id": "tiny", "description": "d", "terms": "t", "citation": "c"}
     corpus = corpora.Corpus.model_validate({**about, "files": files, "parts": parts})
     monkeypatch.setattr(corpora, "load_registry", lambda: {"tiny": corpus})
+
+
+def arguments_of(stage, settings, **files):
+    """The arguments of the command of a stage. settings: of its class, or values. files: none, one or several each."""
+    text = json.dumps(settings) if isinstance(settings, dict) else settings.canonical_json()
+    arguments = [stage, "--settings", text]
+    for name, paths in files.items():
+        if paths:
+            arguments += [f"--{name.replace('_', '-')}", *map(str, paths if isinstance(paths, list) else [paths])]
+    return arguments

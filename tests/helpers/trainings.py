@@ -6,7 +6,7 @@ import json
 import sys
 
 import torch
-from stage_settings import of_model
+from stage_settings import arguments_of, of_model
 
 import phrasemt.training.loop as loop
 from phrasemt.artefacts.training import Metrics
@@ -68,10 +68,7 @@ def average(tiny_data, folder, settings):
 def command(tiny_data, folder, settings, *options):
     """The command that does the same in a process of its own."""
     paths = {**tiny_data.inputs, "record": folder / "training.json", "state": folder / "state"}
-    words = [sys.executable, "-m", "phrasemt", "train_model", "--settings", settings.canonical_json(), *options]
-    for name, path in ((name, path) for name, path in paths.items() if path):
-        words += [f"--{name.replace('_', '-')}", str(path)]
-    return words
+    return [sys.executable, "-m", "phrasemt", *arguments_of("train_model", settings, **paths), *options]
 
 
 def results(folder):

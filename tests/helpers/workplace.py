@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self
 
+from stage_settings import arguments_of
 from warm_python import WarmPython
 
 from phrasemt.artefacts.sidecar import Sidecar
@@ -145,13 +146,7 @@ class Workplace:
 
 def stage_command(sidecar: Sidecar, stage: str, folders: dict[str, Path]) -> list[str]:
     """The command that made an artefact, read off its sidecar."""
-    settings = STAGES[stage].model_validate(sidecar.settings)
-    command = [stage, "--settings", settings.canonical_json()]
-    for name, files in sidecar.inputs.items():
-        if files:
-            command += [f"--{name.replace('_', '-')}", *(file.path for file in files)]
-    for name, file in sidecar.outputs.items():
-        command += [f"--{name.replace('_', '-')}", file.path]
-    for file in STAGES[stage].stage_files("folder"):
-        command += [file.flag, str(folders[file.name])]
-    return command
+    files = {name: [file.path for file in read] for name, read in sidecar.inputs.items()}
+    files |= {name: file.path for name, file in sidecar.outputs.items()}
+    files |= {file.name: folders[file.name] for file in STAGES[stage].stage_files("folder")}
+    return arguments_of(stage, STAGES[stage].model_validate(sidecar.settings), **files)

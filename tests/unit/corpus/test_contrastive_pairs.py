@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stage_settings import arguments_of
 
 from phrasemt.artefacts.corpus import ContrastivePair, Contrasts
 from phrasemt.cli import main
@@ -126,9 +127,7 @@ def test_a_set_of_several_texts_becomes_a_split(tmp_path: Path) -> None:
     settings = {"texts": [{"files": 1, "kind": ""}, {"files": 3, "kind": "polarity"}]}
     outputs = {name: tmp_path / "split" / name for name in ("source", "target", "contrasts")}
     (tmp_path / "split").mkdir()
-    words = [word for name, path in outputs.items() for word in (f"--{name}", str(path))]
-    command = ["extract_contrasts", "--files", *map(str, files), *words, "--settings", json.dumps(settings)]
-    assert main([*command, "--cores", "1"]) == 0
+    assert main(arguments_of("extract_contrasts", settings, files=files, **outputs)) == 0
     assert list(read_lines(outputs["source"])) == ["Two lines", "No.", "Oh no."]
     assert list(read_lines(outputs["target"])) == [PRAGUE["reference"], "Nein.", "O nein."]
     rows, pairs = Contrasts.read(outputs["contrasts"])

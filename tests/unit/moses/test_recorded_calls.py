@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 from recorded_moses import RecordedMoses
+from stage_settings import arguments_of
 
 from phrasemt.errors import DataError, PhrasemtError
 from phrasemt.moses.decoding import translate_with_moses, tune_moses
@@ -34,6 +35,14 @@ from phrasemt.study.tokenization import Tokenizer
 
 MODEL = {"model": MosesModel(family="moses"), "decoding": Search()}
 TABLES = ("language_model", "phrase_table", "reordering_table")
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RecordedMoses:
+    """Programs that note how they are called."""
+    moses = RecordedMoses(tmp_path / "moses")
+    monkeypatch.setenv("PHRASEMT_MOSES", str(moses.folder))
+    return moses
 
 
 @pytest.fixture
@@ -212,11 +221,10 @@ def test_the_decoder_of_a_killed_run_keeps_others_out(
     """Only phrasemt is killed; the program that it started goes on and still writes into the folder."""
     started = tmp_path / "started"
     recorded.plan(f"import time; open({str(started)!r}, 'w').close(); time.sleep(60)")
-    settings = TuneMoses.model_validate({**MODEL, "tuning": Tuning(), "seed": 7}).model_dump_json()
+    settings = TuneMoses.model_validate({**MODEL, "tuning": Tuning(), "seed": 7})
     inputs = {name: files[name] for name in (*TABLES, "source", "reference")}
     places = inputs | {"weights": tmp_path / "weights.json", "state": tmp_path / "state"}
-    command = [sys.executable, "-m", "phrasemt", "tune_moses", "--settings", settings]
-    command += [word for name, path in places.items() for word in (f"--{name.replace('_', '-')}", str(path))]
+    command = [sys.executable, "-m", "phrasemt", *arguments_of("tune_moses", settings, **places)]
     victim = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         while not started.exists():

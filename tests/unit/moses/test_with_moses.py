@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 import sacremoses
+from stage_settings import arguments_of
 
 from phrasemt.moses.decoding import moses_ini, translate_with_moses, tune_moses, untuned_weights, weights_of_ini
 from phrasemt.moses.installation import MOSES, run
@@ -196,9 +197,7 @@ def test_a_killed_tuning_ends_with_the_same_weights(trained: dict[str, Path], tm
     assert 0 < whole["bleu"] <= 100
     (tmp_path / "killed").mkdir()
     settings, places = _tuning(tmp_path / "killed", 3, tuner, 1)
-    command = [sys.executable, "-m", "phrasemt", "tune_moses", "--settings", settings.model_dump_json()]
-    for name, path in (trained | places).items():
-        command += [f"--{name.replace('_', '-')}", str(path)]
+    command = [sys.executable, "-m", "phrasemt", *arguments_of("tune_moses", settings, **trained, **places)]
     with subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL) as victim:
         while not list(places["state"].glob("*/finished_step.txt")):
             assert victim.poll() is None

@@ -209,7 +209,6 @@ def test_a_file_of_another_kind_is_refused(study: GoldenStudy) -> None:
     [
         ("system_scores", "no scores for captions flickr_2016 mean 2 (expected 18, found 16)"),
         ("comparison", "no comparison for captions flickr_2016 mean (expected 6, found 4)"),
-        ("contrast_accuracy", "no contrastive accuracy for demo test mean 2 (expected 6, found 5)"),
         ("compared_splits", "no counts of what captions flickr_2016 shares with train"),
     ],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import stat
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 import stage_settings
-from stage_settings import fetching
+from stage_settings import arguments_of, fetching
 
 from phrasemt.artefacts.sidecar import Origin, sidecar_path
 from phrasemt.cli import main
@@ -63,11 +62,9 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict
         monkeypatch.chdir(folder)
         Path("train.en").write_bytes(source)
         Path("train.de").write_text("x y\nz\n")
-        command = ["build_vocabulary", "--settings", json.dumps({"shared": True, **options})]
-        command += ["--source", "train.en", "--target", "train.de", "--cores", str(len(name))]
-        for role, path in OUTPUTS.items():
-            command += [f"--{role.replace('_', '-')}", str(path)]
-        assert main(command) == 0
+        files = {"source": "train.en", "target": "train.de", **OUTPUTS}
+        command = arguments_of("build_vocabulary", {"shared": True, **options}, **files)
+        assert main([*command, "--cores", str(len(name))]) == 0
         return {str(path): path.read_bytes() for file in OUTPUTS.values() for path in (file, sidecar_path(file))}
 
     return study
