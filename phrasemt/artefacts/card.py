@@ -18,8 +18,8 @@ from pydantic import ConfigDict, TypeAdapter, with_config
 
 from phrasemt.artefacts.artefact import Artefact, of_study
 from phrasemt.errors import DamagedFileError
-from phrasemt.files.digests import check_file, digest_file
 from phrasemt.files.lines import final_name, write_text
+from phrasemt.files.system import check_file, digest_file
 
 FORMAT = 1
 # Part of every fingerprint. Raise it when an edit of this package changes the annotations by the same model files: the

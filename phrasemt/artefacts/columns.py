@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemt.artefacts.artefact import Artefact, of_dataset
-from phrasemt.artefacts.vocabulary import Vocabulary
+from phrasemt.artefacts.corpus import Vocabulary
 from phrasemt.errors import check_digest
 from phrasemt.files.columns import ColumnFile, RowBatch, damaged, write_columns
 from phrasemt.symbols import CHUNK_LABELS, UNK

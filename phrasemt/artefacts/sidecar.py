@@ -22,8 +22,8 @@ from phrasemt.artefacts import kind_of
 from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.errors import DamagedFileError
 from phrasemt.fields import Settings
-from phrasemt.files.digests import check_file, digest_file
 from phrasemt.files.lines import commit_files, temporary_beside
+from phrasemt.files.system import check_file, digest_file
 
 SUFFIX = ".meta.json"
 

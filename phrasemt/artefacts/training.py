@@ -1,4 +1,4 @@
-"""Files of a training: its record, its metrics, the averaged weights and their scores."""
+"""Files of a training: its record, its metrics, the averaged weights and their scores; the weights of a tuner."""
 
 from __future__ import annotations
 
@@ -218,3 +218,12 @@ class AverageScores(JsonFile, DevScores, pattern=of_dataset("models/{system}/{se
     updates: list[int]
     last: LastUpdate
     worse_than_last: bool
+
+
+class TunedWeights(JsonFile, pattern=of_dataset("models/{system}/{seed}/weights.json")):
+    """The weights of the features of a phrase-based system. bleu: on dev; run: the best of the tuner's runs."""
+
+    bleu: float
+    run: int
+    runs: int
+    weights: dict[str, list[float]]

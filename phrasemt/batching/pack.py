@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemt.artefacts.columns import Examples
-from phrasemt.artefacts.corpus import Rows
-from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
+from phrasemt.artefacts.corpus import Rows, Vocabularies, Vocabulary
 from phrasemt.errors import MismatchError
 from phrasemt.files.columns import RaggedArray, RowBatch
 from phrasemt.files.lines import LineBlock

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset
 
 from phrasemt.artefacts.columns import ChunkColumns, Examples, PhraseColumns
-from phrasemt.artefacts.vocabulary import Vocabularies
+from phrasemt.artefacts.corpus import Vocabularies
 from phrasemt.batching.batch import (
     Batch,
     Packing,

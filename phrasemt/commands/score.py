@@ -15,9 +15,8 @@ from phrasemt.commands._arguments import add_dataset, chosen_dataset
 from phrasemt.commands._scores import ScoreRow, add_samples, read_columns, score_table
 from phrasemt.decoding.outside import both_forms
 from phrasemt.errors import PhrasemtError
-from phrasemt.files.digests import digest_file
 from phrasemt.files.preprocessing import check_same_preprocessing
-from phrasemt.files.system import one_file
+from phrasemt.files.system import digest_file, one_file
 from phrasemt.scoring.bleu import Sides, check_side, score_texts, warn_of_leftovers
 from phrasemt.scoring.significance import compare_scores
 from phrasemt.study.datasets import ReferenceLength

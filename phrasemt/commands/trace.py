@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phrasemt.artefacts.columns import ChunkColumns, Examples, PhraseColumns
-from phrasemt.artefacts.corpus import DroppedPairs
+from phrasemt.artefacts.corpus import DroppedPairs, Vocabulary
 from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.translations import Translations
-from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.commands._arguments import add_dataset, add_study_option, choose, chosen_dataset, in_range, print_changes
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.files.lines import count_lines, read_lines

@@ -1,7 +1,7 @@
 """The stage `clean_pairs`: check a parallel text, and drop training pairs that no system should learn from.
 
 The outputs account for every pair. Dev and test sets are checked but never filtered; in every split, each run of white
-space and control characters becomes one space (phrasemt/corpus/normalise.py).
+space and control characters becomes one space (phrasemt/files/preprocessing.py).
 
 A monolingual text stands on both sides: `raw_source` and `raw_target` name the same files, and so do `source` and
 `target`. Its lines are judged like pairs, without the filters that compare two sides.
@@ -25,11 +25,10 @@ from pathlib import Path
 from typing import IO
 
 from phrasemt.artefacts.corpus import DroppedPair, DroppedPairs
-from phrasemt.corpus.normalise import comparable, normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_parallel, write_atomic
 from phrasemt.files.parallel import batched, map_in_order
-from phrasemt.files.preprocessing import Mark, Preprocessing, mark_of
+from phrasemt.files.preprocessing import Mark, Preprocessing, comparable, mark_of, normalise_spaces
 from phrasemt.languages import CHINESE, WITHOUT_SPACES
 from phrasemt.stages.corpus import CleanPairs
 

@@ -13,10 +13,9 @@ from itertools import islice
 from pathlib import Path
 
 from phrasemt.artefacts.corpus import ComparedSplits, Shared, SplitCounts
-from phrasemt.corpus.normalise import comparable
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines, read_parallel
-from phrasemt.files.preprocessing import Preprocessing, check_same_preprocessing
+from phrasemt.files.preprocessing import Preprocessing, check_same_preprocessing, comparable
 from phrasemt.stages.corpus import CompareSplits
 from phrasemt.symbols import LONGEST_SENTENCE
 

@@ -1,4 +1,6 @@
-"""Contrastive pairs: a source, its translation, and the same translation with one mistake.
+"""The stage `extract_contrasts`, and `generate_demo`, which writes a split of the demonstration corpus.
+
+A contrastive pair is a source, its translation, and the same translation with one mistake.
 
 Three forms are read: the JSON of LingEval97 (Sennrich 2017), tables with tabulators, and three texts line by line, as
 in DistilLingEval (Vamvas and Sennrich 2021). The stage `extract_contrasts` turns each into a split of sources and right
@@ -8,6 +10,7 @@ translations, which are parsed and cut into phrases like any split, and `Contras
 from __future__ import annotations
 
 import codecs
+import contextlib
 import itertools
 import logging
 from collections.abc import Iterator, Sequence
@@ -16,14 +19,14 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from democorpus.pairs import distant_pairs
+from democorpus.pairs import conll, demo_pairs, distant_pairs
 from phrasemt.artefacts.corpus import ContrastivePair, Contrasts, not_a_pair, read_pair
-from phrasemt.corpus.normalise import comparable, normalise_spaces
 from phrasemt.errors import DataError
-from phrasemt.files.lines import open_binary, read_lines, read_parallel, write_lines
+from phrasemt.files.lines import open_binary, read_lines, read_parallel, write_atomic, write_lines
+from phrasemt.files.preprocessing import comparable, normalise_spaces
 
 if TYPE_CHECKING:
-    from phrasemt.stages.corpus import ExtractContrasts
+    from phrasemt.stages.corpus import ExtractContrasts, GenerateDemo
 
 log = logging.getLogger("phrasemt.extract_contrasts")
 
@@ -127,3 +130,40 @@ def _read_lingeval(path: Path) -> Iterator[ContrastivePair]:
             texts = (one.source, one.reference, mistake.contrastive, mistake.type)
             source, right, wrong, kind = (text.translate(_SPACES) for text in texts)
             yield ContrastivePair(source, right, wrong, kind, mistake.distance or None)
+
+
+def generate_demo(
+    *,
+    settings: GenerateDemo,
+    cores: int,
+    source: Path,
+    target: Path,
+    trees: Path,
+    source_chunks: Path,
+    target_chunks: Path,
+    contrasts: Path,
+) -> None:
+    """Write one split: texts, trees, chunks and the table of contrastive pairs.
+
+    Memory does not grow with the split. The stage uses one core and writes thousands of pairs per second.
+    """
+    with contextlib.ExitStack() as files:
+        paths = (source, target, trees, source_chunks, target_chunks, contrasts)
+        streams = [files.enter_context(write_atomic(path)) for path in paths]
+        streams[-1].write(f"{Contrasts.header}\n".encode())
+        for row, pair in enumerate(demo_pairs(split=settings.split, pairs=settings.pairs, seed=settings.seed)):
+            contrast = ""
+            if pair.contrast is not None:
+                wrong, distance = pair.contrast
+                contrastive = ContrastivePair(pair.source, pair.target, wrong, AGREEMENT, distance)
+                contrast = f"{Contrasts.line(row, contrastive)}\n"
+            texts = [
+                pair.source + "\n",
+                pair.target + "\n",
+                pair.tree + "\n",
+                conll(pair.source_tokens, pair.source_chunks),
+                conll(pair.target_tokens, pair.target_chunks),
+                contrast,
+            ]
+            for stream, text in zip(streams, texts, strict=True):
+                stream.write(text.encode("utf-8"))

@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import IO, cast
 
 from phrasemt.errors import DataError
-from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import bounded_lines, decode_lines, write_lines
+from phrasemt.files.system import digest_file
 from phrasemt.registry.corpora import CorpusPart, CorpusSide, RowSelection
 from phrasemt.stages.corpus import ExtractText
 

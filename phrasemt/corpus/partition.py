@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from phrasemt.corpus.normalise import comparable, normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_parallel, write_atomic
+from phrasemt.files.preprocessing import comparable, normalise_spaces
 from phrasemt.stages.corpus import PartitionCorpus
 
 log = logging.getLogger("phrasemt.corpus.partition")

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from phrasemt.artefacts.corpus import Vocabularies
 from phrasemt.artefacts.translations import AttentionAnalysis, LayerAttention
-from phrasemt.artefacts.vocabulary import Vocabularies
 from phrasemt.batching.batch import Batch
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.forced import force, forced_sentences

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from phrasemt.artefacts.columns import Examples
+from phrasemt.artefacts.corpus import Vocabularies
 from phrasemt.artefacts.translations import ChunkAccuracies, ChunkAccuracy, ChunkDecisions, Perplexity, PerplexityScores
-from phrasemt.artefacts.vocabulary import Vocabularies
 from phrasemt.batching.batch import Chunks
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import micro_batches

@@ -11,10 +11,9 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError, check_equal
 from phrasemt.files.lines import count_lines, read_lines, write_lines
-from phrasemt.files.preprocessing import Preprocessing, check_same_preprocessing
+from phrasemt.files.preprocessing import Preprocessing, check_same_preprocessing, normalise_spaces
 from phrasemt.scoring.bleu import check_side, warn_of_leftovers
 from phrasemt.stages.decoding import ImportTranslations
 from phrasemt.study.tokenization import Tokenizer

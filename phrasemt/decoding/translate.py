@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from phrasemt.artefacts.corpus import Vocabularies, Vocabulary
 from phrasemt.artefacts.translations import TranslatedHypothesis, TranslatedSentence, Translations
-from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.beam import Hypothesis
 from phrasemt.decoding.decode import translate_split

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from phrasemt.artefacts.card import Card
 from phrasemt.artefacts.columns import Examples
-from phrasemt.artefacts.vocabulary import Vocabularies
+from phrasemt.artefacts.corpus import Vocabularies
 from phrasemt.batching.reader import BatchReader
-from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.decoding.beam import Ensemble
 from phrasemt.decoding.decode import translate_split
 from phrasemt.decoding.forced import BATCH_POSITIONS, force, forced_sentences
@@ -28,6 +27,7 @@ from phrasemt.errors import MismatchError
 from phrasemt.files.attention import ForcedSentence
 from phrasemt.files.columns import RaggedArray
 from phrasemt.files.lines import write_lines
+from phrasemt.files.preprocessing import normalise_spaces
 from phrasemt.models.interface import SearchableModel
 from phrasemt.models.weights import load_model
 from phrasemt.nn.precision import choose_device

@@ -24,8 +24,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from phrasemt.errors import DamagedFileError, MismatchError, check_digest
-from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import write_atomic
+from phrasemt.files.system import digest_file
 
 FORMAT = 2
 _KEY = b"phrasemt"  # of the JSON in the metadata of an Arrow file

@@ -1,4 +1,4 @@
-"""Work on a long stream of items in several processes, with results in order and bounded memory.
+"""Work on a long stream of items, such as the lines of a text, in several processes: results in order, bounded memory.
 
 joblib and, before Python 3.14, ProcessPoolExecutor.map keep all results that the reader has not taken yet.
 """
@@ -12,13 +12,15 @@ import os
 import signal
 import sys
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 from typing import Any, TypeVar
 
 from phrasemt.errors import PhrasemtError
+from phrasemt.files.lines import LineBlock, read_blocks, write_atomic
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -45,6 +47,10 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
+def _nothing() -> None:
+    return None
+
+
 def _apply(work: Callable[[Any, Item], Result], item: Item) -> Result:
     return work(_prepared(), item)
 
@@ -54,7 +60,7 @@ def map_in_order(
     items: Iterable[Item],
     *,
     jobs: int,
-    prepare: Callable[..., Any],
+    prepare: Callable[..., Any] = _nothing,
     arguments: tuple[Any, ...] = (),
 ) -> Iterator[Result]:
     """Yield `work(prepare(*arguments), item)` for each item, in the order of the items.
@@ -93,3 +99,38 @@ def batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
     iterator = iter(items)
     while batch := list(itertools.islice(iterator, size)):
         yield batch
+
+
+def convert_lines(
+    text: Path, tokens: Path, *, cores: int, prepare: Callable[..., Callable[[str], str]], arguments: tuple[Any, ...]
+) -> tuple[int, int]:
+    """Write `prepare(*arguments)(line)` for each line of a text; returns the numbers of written lines and tokens."""
+    lines = count = 0
+    converted = map_in_order(_convert, read_blocks(text), jobs=cores, prepare=prepare, arguments=arguments)
+    with write_atomic(tokens) as stream:
+        for data, lines_of_block, tokens_of_block in converted:
+            stream.write(data)
+            lines += lines_of_block
+            count += tokens_of_block
+    return lines, count
+
+
+def _convert(convert: Callable[[str], str], block: LineBlock) -> tuple[bytes, int, int]:
+    sentences = [convert(line) for line in block.lines()]
+    text = "\n".join(sentences) + "\n"
+    assert text.count("\n") == len(sentences), "a line must stay one line"
+    return text.encode("utf-8"), len(sentences), text.count(" ") + len(sentences) - sentences.count("")
+
+
+def count_tokens(path: Path, *, cores: int) -> Counter[str]:
+    """Frequency of each token of a file, in the order of first appearance. Memory grows with the types only."""
+    counts: Counter[str] = Counter()
+    for part in map_in_order(_count, read_blocks(path), jobs=cores):
+        counts.update(part)  # the parts come in order, so tokens keep the order of their first appearance
+    return counts
+
+
+def _count(prepared: None, block: LineBlock) -> Counter[str]:
+    counts = Counter(" ".join(block.lines()).split(" "))
+    del counts[""]  # from empty lines; a Counter ignores a missing key
+    return counts

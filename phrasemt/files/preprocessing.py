@@ -1,4 +1,7 @@
-"""What shows that a text was preprocessed: subwords, tags, Moses' escapes, a full stop apart from its word.
+"""White space in a line of text, what makes two lines the same sentence, and what shows that a text was preprocessed:
+subwords, tags, Moses' escapes, a full stop apart from its word.
+
+Stages that clean and that divide texts agree in what the same sentence is; otherwise one could be in train and in test.
 
 Models and scores compare texts. Texts that were preprocessed in different ways make both of them wrong, and nothing
 fails: a perfect translation of an escaped reference scores 27 BLEU.
@@ -7,13 +10,19 @@ fails: a perfect translation of an escaped reference scores 27 BLEU.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from phrasemt.errors import DataError
-from phrasemt.symbols import SEPARATOR, SPACE
+from phrasemt.symbols import INVISIBLE, SEPARATOR, SPACE
+
+# \s matches the white space of Unicode; the rest are control characters (Cc) and the byte order mark.
+_SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ufeff]+")
+_INVISIBLE = re.compile(f"[{INVISIBLE}]+")
+_BLANK = re.compile(f"[{INVISIBLE}\\s]*")
 
 # `@@` at the end of a piece of a word (subword-nmt), U+2581 at the beginning of a word (SentencePiece).
 _SUBWORD = re.compile(rf"(?<=\S){SEPARATOR}(?= |$)|(?:(?<= )|^){SPACE}(?=\S)")
@@ -48,6 +57,26 @@ _PREPROCESSED = (
     ("tokenised", "a full stop apart from its word", 0.3),
 )
 _ALIKE, _EXPECTED = 0.1, 5
+
+
+def normalise_spaces(line: str) -> str:
+    """Replace each run of white space and control characters by one space, and strip the line.
+
+    Such characters are form feeds, U+0085, U+2028, no-break spaces, carriage returns and the byte order mark. Every
+    tokenizer splits at them, and a tool that takes one of them for a line end would shift one side against the other.
+    Other invisible characters stay, but a line of nothing else is blank.
+    """
+    if not line.isprintable() or "  " in line:  # false for nearly all lines
+        line = _SPACE.sub(" ", line)
+    return "" if _BLANK.fullmatch(line) else line.strip(" ")
+
+
+def comparable(line: str) -> str:
+    """A line with composed letters (NFC) and without invisible characters: equal for lines that look the same."""
+    if line.isascii():
+        return line
+    line, invisible = _INVISIBLE.subn("", unicodedata.normalize("NFC", line))
+    return " ".join(line.split()) if invisible else line
 
 
 @dataclass

@@ -20,7 +20,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.fields import Settings
-from phrasemt.files.digests import digest_file
+from phrasemt.files.system import digest_file
 
 # Names a folder `<mirror>/<corpus>/<file>` that goes before the sources of the registry.
 MIRROR = "PHRASEMT_MIRROR"

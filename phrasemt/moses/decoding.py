@@ -17,11 +17,10 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from phrasemt.artefacts.moses import TunedWeights
+from phrasemt.artefacts.training import TunedWeights
 from phrasemt.errors import PhrasemtError, check_equal
-from phrasemt.files.digests import digest_bytes, digest_file
 from phrasemt.files.lines import read_lines, write_lines, write_text
-from phrasemt.files.system import try_lock, work_folder
+from phrasemt.files.system import digest_bytes, digest_file, try_lock, work_folder
 from phrasemt.moses.installation import moses_folder, program, run
 from phrasemt.moses.training import REORDERING
 from phrasemt.stages.moses import TranslateWithMoses, TuneMoses

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import final_name
+from phrasemt.files.system import digest_file
 
 log = logging.getLogger("phrasemt.moses")
 

@@ -37,8 +37,8 @@ from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.artefacts.scores import BleuScore, SystemScores
 from phrasemt.artefacts.sidecar import SUFFIX, DigestedFile, Evidence, Sidecar, library_versions, sidecar_path
 from phrasemt.errors import DamagedFileError, PhrasemtError
-from phrasemt.files.digests import digest_bytes, digest_file
 from phrasemt.files.lines import write_atomic
+from phrasemt.files.system import digest_bytes, digest_file
 from phrasemt.registry.corpora import corpus
 from phrasemt.scoring.statistics import as_array, corpus_scores
 from phrasemt.stages import STAGES

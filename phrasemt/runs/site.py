@@ -14,8 +14,8 @@ from typing import Any
 
 import phrasemt
 from phrasemt.errors import PhrasemtError
-from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import write_text
+from phrasemt.files.system import digest_file
 from phrasemt.files.yaml import format_yaml, parse_yaml
 from phrasemt.machine.slurm import partitions
 

@@ -38,9 +38,9 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from phrasemt.artefacts.scores import BleuScore, MetricScore, Scores, SystemScores
 from phrasemt.artefacts.sidecar import Sidecar, sidecar_path
 from phrasemt.errors import DataError, check_equal
-from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import read_parallel
 from phrasemt.files.preprocessing import Preprocessing
+from phrasemt.files.system import digest_file
 from phrasemt.languages import punctuation_normalizer
 from phrasemt.scoring.multi_bleu import multi_bleu
 from phrasemt.scoring.scores import of_test_sets

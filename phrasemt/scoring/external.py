@@ -23,8 +23,8 @@ from pathlib import Path
 
 from phrasemt.artefacts.scores import MetricOnTestSet, MetricScore, MetricScores, SystemScores, mean_signature
 from phrasemt.errors import DataError, check_equal
-from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import count_lines
+from phrasemt.files.system import digest_file
 from phrasemt.scoring.scores import of_test_sets
 from phrasemt.stages.scoring import ScoreMetric
 

@@ -77,7 +77,7 @@ class PartitionCorpus(Stage):
 class GenerateDemo(Stage):
     """Generate a split of the embedded English-German corpus."""
 
-    module = "phrasemt.corpus.generate_demo"
+    module = "phrasemt.corpus.contrastive_pairs"
     job_name = "{dataset}.{source}-{target}/{split}"
     outputs = files(
         source="RawText",

@@ -61,7 +61,7 @@ class ApplySubwords(Stage):
 class BuildVocabulary(Stage):
     """Number the subwords, or the most frequent words, or take over the numbers of an exported model."""
 
-    module = "phrasemt.text.vocab"
+    module = "phrasemt.text.subwords"
     job_name = "{dataset}.{source}-{target}"
     inputs = files(source="Subwords | Tokens", target="Subwords | Tokens", given=["UserFile"])
     outputs = files(source_vocabulary="Vocabulary", target_vocabulary="Vocabulary")

@@ -68,7 +68,7 @@ def numpy_keys(column: pa.FixedSizeBinaryArray) -> Keys:
 
 def distinct_sentences(tokens: Path, cores: int) -> tuple[Keys, NDArray[np.intp]]:
     """The distinct sentences of a text, without the empty one: their keys, increasing, and a line of each, from 0."""
-    blocks = map_in_order(_keys_of_block, read_blocks(tokens), jobs=cores, prepare=_nothing)
+    blocks = map_in_order(_keys_of_block, read_blocks(tokens), jobs=cores)
     keys, lines = np.unique(np.concatenate([key_array([]), *blocks]), return_index=True)
     has_tokens = keys != sentence_key([])
     return keys[has_tokens], lines[has_tokens]
@@ -76,7 +76,3 @@ def distinct_sentences(tokens: Path, cores: int) -> tuple[Keys, NDArray[np.intp]
 
 def _keys_of_block(prepared: None, block: LineBlock) -> Keys:
     return key_array([sentence_key(parser_tokens(line)) for line in block.lines()])
-
-
-def _nothing() -> None:
-    return None

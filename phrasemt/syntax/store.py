@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from phrasemt.errors import DamagedFileError
 from phrasemt.files.blobs import Blobs, Cleaning
-from phrasemt.files.digests import digest_bytes
+from phrasemt.files.system import digest_bytes
 from phrasemt.syntax.annotations import Annotation, AnnotationBatch, annotation_batches, parse_annotations, schema_of
 from phrasemt.syntax.sentences import BUCKETS, Keys, key_array
 

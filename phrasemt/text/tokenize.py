@@ -18,12 +18,12 @@ from sacrebleu.metrics import BLEU
 
 from phrasemt.artefacts.corpus import RoundTrip
 from phrasemt.files.lines import read_parallel
+from phrasemt.files.parallel import convert_lines
 from phrasemt.languages import WITH_MOSES_RULES, punctuation_normalizer
 from phrasemt.stages.subwords import TokenizeText
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.symbols import SPACE, escape, unescape
 from phrasemt.text.moses import moses_detokenizer, moses_tokenizer
-from phrasemt.text.tokens import convert_lines
 
 log = logging.getLogger("phrasemt.tokenize_text")
 

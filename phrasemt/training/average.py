@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from phrasemt.artefacts.corpus import Vocabularies
 from phrasemt.artefacts.training import AverageScores, DevScores, LastUpdate, TrainingRecord, ranked
-from phrasemt.artefacts.vocabulary import Vocabularies
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.decode import read_dev_references
 from phrasemt.errors import DamagedFileError, MismatchError

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from phrasemt.artefacts.corpus import Vocabulary
 from phrasemt.artefacts.training import Evaluation
-from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.decode import Search, dev_bleu, search_batches
 from phrasemt.models.interface import TranslationModel

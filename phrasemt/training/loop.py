@@ -18,13 +18,13 @@ from typing import NoReturn, Self
 
 import torch
 
+from phrasemt.artefacts.corpus import Vocabularies
 from phrasemt.artefacts.training import TrainingRecord
-from phrasemt.artefacts.vocabulary import Vocabularies
 from phrasemt.batching.reader import BatchReader, PlannedUpdate, RankBatches
 from phrasemt.batching.sampler import UpdatePlan
 from phrasemt.decoding.decode import read_dev_references
 from phrasemt.errors import MismatchError, PhrasemtError, StoppedError
-from phrasemt.files.digests import digest_bytes, digest_file
+from phrasemt.files.system import digest_bytes, digest_file
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, start_from
 from phrasemt.nn.precision import choose_device

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 from phrasemt.artefacts.sidecar import Origin
 from phrasemt.files.blobs import Blobs, Cleaning, is_abandoned
-from phrasemt.files.digests import digest_bytes, digest_file
+from phrasemt.files.system import digest_bytes, digest_file
 from phrasemt.stages.stage import Stage
 
 log = logging.getLogger("phrasemt.workflow.cache")

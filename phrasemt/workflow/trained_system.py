@@ -25,8 +25,8 @@ from phrasemt.artefacts.card import Card
 from phrasemt.artefacts.sidecar import Evidence
 from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError
 from phrasemt.fields import Language, Name, Seed, Settings
-from phrasemt.files.digests import check_file, digest_file
 from phrasemt.files.lines import flush_to_disk, write_text
+from phrasemt.files.system import check_file, digest_file
 from phrasemt.study.architectures import ModelSettings
 from phrasemt.study.schema import Decoding, Study
 from phrasemt.study.tokenization import Tokenizer

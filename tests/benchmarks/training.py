@@ -27,7 +27,7 @@ from phrasemt.stages.subwords import BuildVocabulary, PackExamples
 from phrasemt.stages.training import TrainModel
 from phrasemt.study.architectures import TransformerModel
 from phrasemt.study.schema import Training
-from phrasemt.text.vocab import build_vocabulary
+from phrasemt.text.subwords import build_vocabulary
 from phrasemt.training.trainer import CPU_POSITIONS
 
 UPDATE = int(os.environ.get("BENCHMARK_UPDATE", "4000"))  # target tokens; the test of this script takes fewer

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from phrasemt.files.digests import digest_file
+from phrasemt.files.system import digest_file
 from phrasemt.syntax.annotations import Annotation
 from phrasemt.syntax.sentences import key_array
 from phrasemt.syntax.store import AnnotationStore

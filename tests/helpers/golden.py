@@ -40,8 +40,8 @@ from phrasemt.artefacts.training import (
 from phrasemt.artefacts.translations import ChunkAccuracies, ChunkAccuracy, ChunkDecisions, Perplexity, PerplexityScores
 from phrasemt.files.attention import AttentionMap, ForcedSentence, write_forced
 from phrasemt.files.columns import RaggedArray
-from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import write_lines, write_text
+from phrasemt.files.system import digest_file
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage
 from phrasemt.stages.syntax import MeasurePhrases

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from democorpus.pairs import conll, demo_pairs
-from phrasemt.artefacts.vocabulary import Vocabulary
+from phrasemt.artefacts.corpus import Vocabulary
 from phrasemt.batching.pack import pack_examples
 from phrasemt.files.lines import write_lines, write_text
 from phrasemt.stages.subwords import BuildVocabulary, PackExamples
 from phrasemt.stages.syntax import ExtractChunks
 from phrasemt.syntax.chunks import extract_chunks
-from phrasemt.text.vocab import build_vocabulary
+from phrasemt.text.subwords import build_vocabulary
 
 PAIRS = 32
 

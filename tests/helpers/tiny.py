@@ -16,7 +16,7 @@ from phrasemt.stages.subwords import BuildVocabulary, PackExamples
 from phrasemt.stages.syntax import DescribeAnnotator, TrainChunker, TrainParser, TrainTagger, TrainVectors
 from phrasemt.syntax.given_annotators import describe_annotator
 from phrasemt.syntax.stanza.training import train_chunker, train_parser, train_tagger, train_vectors
-from phrasemt.text.vocab import build_vocabulary
+from phrasemt.text.subwords import build_vocabulary
 
 
 @dataclass(frozen=True)

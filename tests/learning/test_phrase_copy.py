@@ -19,7 +19,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
 from phrasemt.artefacts.columns import Examples
-from phrasemt.artefacts.vocabulary import Vocabulary
+from phrasemt.artefacts.corpus import Vocabulary
 from phrasemt.batching.pack import pack_examples
 from phrasemt.batching.reader import BatchReader
 from phrasemt.files.columns import RaggedArray, write_columns
@@ -29,7 +29,7 @@ from phrasemt.stages.subwords import BuildVocabulary, PackExamples
 from phrasemt.stages.training import TrainModel
 from phrasemt.study.architectures import PhraseRepresentationModel, PhraseSegmentation
 from phrasemt.study.schema import Adam, Training
-from phrasemt.text.vocab import build_vocabulary
+from phrasemt.text.subwords import build_vocabulary
 from phrasemt.training.trainer import Trainer
 
 WORDS, PHRASES = 6, 3

@@ -15,7 +15,7 @@ from workplace import STAGES_OF_STUDY, Workplace
 
 from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.artefacts.training import Metrics, TrainingRecord
-from phrasemt.files.digests import digest_file
+from phrasemt.files.system import digest_file
 
 
 def test_every_artefact_says_what_it_was_made_of(undisturbed: Workplace) -> None:

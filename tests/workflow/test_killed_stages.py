@@ -16,7 +16,7 @@ from workplace import STAGES_OF_STUDY, Workplace, stage_command
 import phrasemt.artefacts.sidecar
 from phrasemt.artefacts.sidecar import Sidecar, sidecar_path
 from phrasemt.cli import main
-from phrasemt.files.digests import digest_file
+from phrasemt.files.system import digest_file
 
 
 def _dies_before_naming(command: list[str]) -> None:

@@ -12,7 +12,7 @@ from workplace import STUDY, Workplace
 
 from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.cli import main
-from phrasemt.files.digests import digest_file
+from phrasemt.files.system import digest_file
 
 
 def _write_study(workplace: Workplace, **other: object) -> None:

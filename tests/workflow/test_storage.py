@@ -14,7 +14,7 @@ import pytest
 from workplace import Workplace
 
 from phrasemt.artefacts.sidecar import SUFFIX, Sidecar
-from phrasemt.files.digests import digest_file
+from phrasemt.files.system import digest_file
 
 pytest.importorskip("snakemake_storage_plugin_fs")
 # The plugin copies with rsync, which not every machine has.

@@ -16,7 +16,7 @@ from typing import get_args
 from phrasemt.artefacts.scores import lower_is_better
 from phrasemt.artefacts.sidecar import DigestedFile, Evidence, Sidecar
 from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Row, Table, Verdict
-from phrasemt.files.digests import check_file
+from phrasemt.files.system import check_file
 from phrasemt.report.figures import Drawing, Series, draw_categories
 from phrasemt.report.page import Section, fill
 from phrasemt.report.scores import scorecard_rows

@@ -33,8 +33,8 @@ from phrasemt.artefacts.translations import AttentionWeights, TranslatedTokens
 from phrasemt.errors import check_equal
 from phrasemt.files.attention import AXES, AttentionMap, ForcedSentence, read_forced
 from phrasemt.files.columns import ColumnFile
-from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import read_lines
+from phrasemt.files.system import digest_file
 from phrasemt.report.page import Section, fill, text_of
 from phrasemt.report.sections.analyses import PLACE_NAMES
 from phrasemt.scoring.statistics import CORRECT, REFERENCE_LENGTH, SYSTEM_LENGTH, TOTALS

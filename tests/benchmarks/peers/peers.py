@@ -29,7 +29,7 @@ from pathlib import Path
 import psutil
 
 from phrasemt.artefacts.columns import Examples
-from phrasemt.artefacts.vocabulary import Vocabulary
+from phrasemt.artefacts.corpus import Vocabulary
 from phrasemt.files.lines import write_lines
 from phrasemt.symbols import SPECIAL_TOKENS
 from tests.benchmarks.training import MODEL, UPDATE, plan_of, train_command, write_corpus

@@ -13,7 +13,7 @@ import pytest
 from phrasemt.artefacts.sidecar import DigestedFile, Origin, Sidecar, library_versions, produce, sidecar_path
 from phrasemt.errors import DamagedFileError
 from phrasemt.fields import Settings
-from phrasemt.files.digests import digest_file
+from phrasemt.files.system import digest_file
 from phrasemt.stages.subwords import LearnSubwords
 
 

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasemt.artefacts.columns import Examples
-from phrasemt.artefacts.vocabulary import Vocabulary
+from phrasemt.artefacts.corpus import Vocabulary
 from phrasemt.batching import pack
 from phrasemt.batching.pack import pack_examples
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.files.columns import RaggedArray, write_columns
-from phrasemt.files.digests import digest_file
+from phrasemt.files.system import digest_file
 from phrasemt.stages.subwords import PackExamples
 
 SPECIAL = "<pad>\t0\n<s>\t0\n</s>\t0\n<unk>\t0\n"

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.corpus import clean
 from phrasemt.corpus.clean import FILTERS, WrittenLanguage, clean_pairs
-from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines
+from phrasemt.files.preprocessing import normalise_spaces
 from phrasemt.stages.corpus import CleanPairs
 from phrasemt.study.datasets import CleaningFilters
 

@@ -9,19 +9,18 @@ import pytest
 import torch
 import yaml
 
-from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
+from phrasemt.artefacts.corpus import Vocabularies, Vocabulary
 from phrasemt.cli import main
 from phrasemt.errors import PhrasemtError, StudyError
-from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import write_lines
+from phrasemt.files.system import digest_file
 from phrasemt.models.ctranslate2_export import write_ctranslate2_folder
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, load_tensors, save_tensors, start_from, weights_of
 from phrasemt.stages.subwords import BuildVocabulary, LearnSubwords
 from phrasemt.study.architectures import Architecture, PhraseRepresentationModel, TransformerModel
 from phrasemt.study.schema import Study
-from phrasemt.text.subwords import learn_subwords
-from phrasemt.text.vocab import build_vocabulary
+from phrasemt.text.subwords import build_vocabulary, learn_subwords
 from phrasemt.workflow.check import read_study
 from phrasemt.workflow.paths import initial_weights
 from phrasemt.workflow.trained_system import SystemSettings, TrainedSystem, write_model_folder

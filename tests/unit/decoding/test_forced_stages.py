@@ -10,8 +10,8 @@ import torch
 from stage_settings import of_model
 
 from phrasemt.artefacts.columns import Examples
+from phrasemt.artefacts.corpus import Vocabularies, Vocabulary
 from phrasemt.artefacts.translations import AttentionAnalysis
-from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import SourceCollator
 from phrasemt.decoding.attention import analyse_attention
 from phrasemt.decoding.contrasts import score_contrasts
@@ -23,8 +23,7 @@ from phrasemt.stages.decoding import AnalyseAttention, ScoreContrasts
 from phrasemt.stages.subwords import BuildVocabulary, LearnSubwords
 from phrasemt.study.architectures import PhraseRepresentationModel, TransformerModel
 from phrasemt.study.tokenization import Tokenizer
-from phrasemt.text.subwords import learn_subwords
-from phrasemt.text.vocab import build_vocabulary
+from phrasemt.text.subwords import build_vocabulary, learn_subwords
 
 SIZE = {"encoder_layers": 2, "decoder_layers": 2, "width": 32, "heads": 4, "ffn_width": 48}
 

@@ -11,7 +11,7 @@ import torch
 from stage_settings import of_model
 
 from phrasemt.artefacts.columns import Examples
-from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
+from phrasemt.artefacts.corpus import Vocabularies, Vocabulary
 from phrasemt.batching.reader import LONGEST_SENTENCE, BatchReader
 from phrasemt.decoding.forced_scores import score_perplexity
 from phrasemt.files.columns import ColumnFile, RaggedArray, write_columns

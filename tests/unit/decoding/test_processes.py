@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from phrasemt.artefacts.columns import Examples
-from phrasemt.artefacts.vocabulary import Vocabulary
+from phrasemt.artefacts.corpus import Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding import decode
 from phrasemt.decoding.decode import translate_split

@@ -23,7 +23,7 @@ from phrasemt.stages.decoding import ScoreChunks
 from phrasemt.stages.subwords import BuildVocabulary, PackExamples
 from phrasemt.study.architectures import BiscaleModel
 from phrasemt.symbols import CHUNK_LABELS
-from phrasemt.text.vocab import build_vocabulary
+from phrasemt.text.subwords import build_vocabulary
 
 NP, VP, EOS, NULL, PP = (CHUNK_LABELS.index(label) for label in ("NP", "VP", "eos", "NULL", "PP"))
 TARGETS = ["the do@@ g sleeps", "a cat"]

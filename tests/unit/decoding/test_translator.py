@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from democorpus.pairs import demo_pairs
-from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
+from phrasemt.artefacts.corpus import Vocabularies, Vocabulary
 from phrasemt.batching.pack import pack_examples
 from phrasemt.corpus.clean import clean_pairs
 from phrasemt.decoding.translate import translate_examples
@@ -36,9 +36,8 @@ from phrasemt.study.schema import Decoding
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.syntax.annotate import parse_sentences
 from phrasemt.syntax.phrases import extract_phrases
-from phrasemt.text.subwords import apply_subwords, learn_subwords
+from phrasemt.text.subwords import apply_subwords, build_vocabulary, learn_subwords
 from phrasemt.text.tokenize import tokenize_text
-from phrasemt.text.vocab import build_vocabulary
 from phrasemt.workflow.trained_system import SystemSettings, TrainedSystem
 
 SIZE = {"encoder_layers": 1, "decoder_layers": 1, "width": 16, "heads": 2, "ffn_width": 24}

@@ -16,7 +16,7 @@ import pytest
 from processes import wait_until
 
 from phrasemt.files.blobs import Blobs, Cleaning
-from phrasemt.files.digests import digest_bytes
+from phrasemt.files.system import digest_bytes
 
 OLD = time.time() - 90_000
 

@@ -16,7 +16,7 @@ from golden import GoldenStudy, study_of
 
 from phrasemt.cli import main
 from phrasemt.errors import DamagedFileError, PhrasemtError
-from phrasemt.files.digests import digest_bytes
+from phrasemt.files.system import digest_bytes
 from phrasemt.report.capsule import MANIFEST, check_capsule, opened_capsule, write_capsule
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study

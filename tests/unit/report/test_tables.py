@@ -15,7 +15,7 @@ from snakemake.cli import get_argument_parser
 
 from phrasemt.artefacts.table import Block, Table
 from phrasemt.errors import PhrasemtError
-from phrasemt.files.digests import digest_file
+from phrasemt.files.system import digest_file
 from phrasemt.report import tables
 from phrasemt.scoring.significance import holm
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phrasemt.artefacts.vocabulary import Vocabulary
+from phrasemt.artefacts.corpus import Vocabulary
 from phrasemt.errors import DataError
 from phrasemt.stages.subwords import BuildVocabulary
 from phrasemt.symbols import SPECIAL_TOKENS, UNK
-from phrasemt.text.vocab import build_vocabulary
+from phrasemt.text.subwords import build_vocabulary
 
 SPECIAL = "<pad>\t0\n<s>\t0\n</s>\t0\n<unk>\t0\n"
 

@@ -7,8 +7,8 @@ import pytest
 from trainings import SMALL, average, run, settings_of
 
 from phrasemt.artefacts.columns import Examples
+from phrasemt.artefacts.corpus import Vocabularies, Vocabulary
 from phrasemt.artefacts.training import Evaluation
-from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.errors import MismatchError
 from phrasemt.files.lines import read_lines

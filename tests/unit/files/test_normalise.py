@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from phrasemt.corpus.normalise import comparable, normalise_spaces
+from phrasemt.files.preprocessing import comparable, normalise_spaces
 
 ALL_CHARACTERS = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
 
