@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.artefacts.columns import Examples
-from phrasemt.artefacts.corpus import Rows, Vocabularies, Vocabulary
+from phrasemt.artefacts.columns import Examples, Vocabularies, Vocabulary
+from phrasemt.artefacts.corpus import Rows
 from phrasemt.errors import MismatchError
 from phrasemt.files.columns import RaggedArray, RowBatch
 from phrasemt.files.lines import LineBlock

@@ -18,8 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset
 
-from phrasemt.artefacts.columns import ChunkColumns, Examples, PhraseColumns
-from phrasemt.artefacts.corpus import Vocabularies
+from phrasemt.artefacts.columns import ChunkColumns, Examples, PhraseColumns, Vocabularies
 from phrasemt.batching.batch import (
     Batch,
     Packing,

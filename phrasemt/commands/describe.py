@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from phrasemt.artefacts.corpus import Vocabulary
+from phrasemt.artefacts.columns import Vocabulary
 from phrasemt.commands._arguments import add_dataset, add_study, chosen_dataset, chosen_system, print_changes
 from phrasemt.models.cost import POSITIONS, cost_of
 from phrasemt.study.schema import Study

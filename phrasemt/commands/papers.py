@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from phrasemt.artefacts.corpus import DroppedPairs, Vocabulary
+from phrasemt.artefacts.columns import Vocabulary
+from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.artefacts.table import Table
 from phrasemt.commands._arguments import FILE_OR_NAME, changes_of, study_name
 from phrasemt.commands._scores import Results, paired_test

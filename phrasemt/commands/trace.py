@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from phrasemt.artefacts.columns import ChunkColumns, Examples, PhraseColumns
-from phrasemt.artefacts.corpus import DroppedPairs, Vocabulary
+from phrasemt.artefacts.columns import ChunkColumns, Examples, PhraseColumns, Vocabulary
+from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.translations import Translations

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from phrasemt.artefacts.corpus import Vocabularies
+from phrasemt.artefacts.columns import Vocabularies
 from phrasemt.artefacts.translations import AttentionAnalysis, LayerAttention
 from phrasemt.batching.batch import Batch
 from phrasemt.batching.reader import BatchReader

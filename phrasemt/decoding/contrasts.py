@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.artefacts.corpus import Contrasts, Vocabularies, Vocabulary
+from phrasemt.artefacts.columns import Vocabularies, Vocabulary
+from phrasemt.artefacts.corpus import Contrasts
 from phrasemt.artefacts.translations import ContrastAccuracy, ContrastDecisions, DistanceCounts, KindCounts
 from phrasemt.batching.reader import SourceCollator
 from phrasemt.decoding.forced import forced_scores

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from phrasemt.artefacts.corpus import Vocabulary
+from phrasemt.artefacts.columns import Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import micro_batches
 from phrasemt.decoding.beam import Hypothesis, beam_search

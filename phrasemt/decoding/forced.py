@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from phrasemt.artefacts.corpus import Vocabularies
+from phrasemt.artefacts.columns import Vocabularies
 from phrasemt.batching.batch import Batch, Phrases, collate_target
 from phrasemt.batching.reader import SourceCollator
 from phrasemt.batching.sampler import micro_batches

@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from phrasemt.artefacts.columns import Examples
-from phrasemt.artefacts.corpus import Vocabularies
+from phrasemt.artefacts.columns import Examples, Vocabularies
 from phrasemt.artefacts.translations import ChunkAccuracies, ChunkAccuracy, ChunkDecisions, Perplexity, PerplexityScores
 from phrasemt.batching.batch import Chunks
 from phrasemt.batching.reader import BatchReader

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from phrasemt.artefacts.corpus import Vocabularies, Vocabulary
+from phrasemt.artefacts.columns import Vocabularies, Vocabulary
 from phrasemt.artefacts.translations import TranslatedHypothesis, TranslatedSentence, Translations
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.beam import Hypothesis

@@ -17,8 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from phrasemt.artefacts.card import Card
-from phrasemt.artefacts.columns import Examples
-from phrasemt.artefacts.corpus import Vocabularies
+from phrasemt.artefacts.columns import Examples, Vocabularies
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.beam import Ensemble
 from phrasemt.decoding.decode import translate_split

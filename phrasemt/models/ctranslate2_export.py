@@ -19,7 +19,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from phrasemt.artefacts.corpus import Vocabularies
+from phrasemt.artefacts.columns import Vocabularies
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
 from phrasemt.models.interface import TranslationModel

@@ -18,7 +18,7 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
-from phrasemt.artefacts.corpus import Vocabularies
+from phrasemt.artefacts.columns import Vocabularies
 from phrasemt.errors import DamagedFileError, MismatchError, check_digest
 from phrasemt.models.interface import TranslationModel, build_model
 from phrasemt.study.architectures import Architecture, ModelSettings

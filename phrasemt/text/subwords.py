@@ -17,7 +17,7 @@ from pathlib import Path
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
-from phrasemt.artefacts.corpus import Vocabulary
+from phrasemt.artefacts.columns import Vocabulary
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.files.parallel import convert_lines, count_tokens

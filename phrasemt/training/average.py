@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from phrasemt.artefacts.corpus import Vocabularies
+from phrasemt.artefacts.columns import Vocabularies
 from phrasemt.artefacts.training import AverageScores, DevScores, LastUpdate, TrainingRecord, ranked
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.decode import read_dev_references

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from phrasemt.artefacts.corpus import Vocabulary
+from phrasemt.artefacts.columns import Vocabulary
 from phrasemt.artefacts.training import Evaluation
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.decode import Search, dev_bleu, search_batches

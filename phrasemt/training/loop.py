@@ -18,7 +18,7 @@ from typing import NoReturn, Self
 
 import torch
 
-from phrasemt.artefacts.corpus import Vocabularies
+from phrasemt.artefacts.columns import Vocabularies
 from phrasemt.artefacts.training import TrainingRecord
 from phrasemt.batching.reader import BatchReader, PlannedUpdate, RankBatches
 from phrasemt.batching.sampler import UpdatePlan

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from phrasemt.artefacts.corpus import Vocabularies, Vocabulary
+from phrasemt.artefacts.columns import Vocabularies, Vocabulary
 from phrasemt.batching.batch import Source
 from phrasemt.batching.reader import SourceCollator
 from phrasemt.decoding import beam

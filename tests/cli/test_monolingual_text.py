@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from stage_settings import arguments_of
 
-from phrasemt.artefacts.columns import Examples
-from phrasemt.artefacts.corpus import Vocabulary
+from phrasemt.artefacts.columns import Examples, Vocabulary
 from phrasemt.cli import main
 from phrasemt.errors import StudyError
 from phrasemt.files.lines import read_lines, write_lines

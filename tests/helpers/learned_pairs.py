@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from democorpus.pairs import conll, demo_pairs
-from phrasemt.artefacts.corpus import Vocabulary
+from phrasemt.artefacts.columns import Vocabulary
 from phrasemt.batching.pack import pack_examples
 from phrasemt.files.lines import write_lines, write_text
 from phrasemt.stages.subwords import BuildVocabulary, PackExamples

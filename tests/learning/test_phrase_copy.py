@@ -18,8 +18,7 @@ from stage_settings import of_model
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
-from phrasemt.artefacts.columns import Examples
-from phrasemt.artefacts.corpus import Vocabulary
+from phrasemt.artefacts.columns import Examples, Vocabulary
 from phrasemt.batching.pack import pack_examples
 from phrasemt.batching.reader import BatchReader
 from phrasemt.files.columns import RaggedArray, write_columns

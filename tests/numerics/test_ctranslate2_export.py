@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from phrasemt.artefacts.columns import Examples
-from phrasemt.artefacts.corpus import Vocabularies, Vocabulary
+from phrasemt.artefacts.columns import Examples, Vocabularies, Vocabulary
 from phrasemt.batching.reader import BatchReader, SourceCollator
 from phrasemt.decoding.contrasts import forced_scores
 from phrasemt.decoding.decode import translate_split

@@ -10,7 +10,7 @@ import pytest
 import torch
 from small_systems import NO_DROPOUT, SHORT_PHRASES, SMALL, SMALL_BISCALE, SYSTEMS
 
-from phrasemt.artefacts.corpus import Vocabularies, Vocabulary
+from phrasemt.artefacts.columns import Vocabularies, Vocabulary
 from phrasemt.decoding.beam import beam_search
 from phrasemt.decoding.forced import force, forced_sentences
 from phrasemt.errors import DamagedFileError

@@ -17,10 +17,8 @@ import contextlib
 import logging
 import os
 import re
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -240,22 +238,6 @@ def margins(scores_BTK: Any, transitions_KK: Any, lengths_B: Any) -> Any:
         before_BK = (transitions_KK + (scores_BTK[:, t] + after_BK).unsqueeze(1)).amax(2)
         after_BK = torch.where(lengths_B1 > t, before_BK, after_BK)
     return margins_B
-
-
-class ProgressLog:
-    """One line in the log for each evaluation, with the time left."""
-
-    def __init__(self, log: logging.Logger, unit: str, total: int) -> None:
-        """log: `phrasemt.` and the name of the stage; unit: update or epoch."""
-        self._log, self._unit, self._total = log, unit, total
-        self._start = time.monotonic()
-
-    def report(self, done: int, result: str = "") -> None:
-        """done: finished units; result: the score on dev and its name."""
-        seconds = (time.monotonic() - self._start) / done * (self._total - done)
-        stage = self._log.name.removeprefix("phrasemt.")
-        left = timedelta(seconds=round(seconds))
-        self._log.info("%s: %s %d of %d%s, about %s left", stage, self._unit, done, self._total, result, left)
 
 
 def save_model(content: dict[str, Any], path: Path) -> None:

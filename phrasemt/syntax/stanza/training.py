@@ -5,19 +5,18 @@ Word vectors are those of skip-gram (Mikolov et al. 2013).
 Stanza's command-line programs ask for a network, for Java and for much more time than a study has. The stages therefore
 call Stanza's training loops in this process, with small models and with an evaluation of our own, and remove all paths
 from the saved models: equal data and settings give equal bytes. A training uses one core and no GPU, whatever `cores`
-says: more threads change the sums, and they hardly speed up models of this size.
+says: more threads change the sums, and they hardly speed up models of this size. Progress stands in Stanza's messages.
 """
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import logging
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -36,12 +35,11 @@ from phrasemt.syntax.stanza.annotators import (
     load_tagger,
     tree_of_stanza,
 )
-from phrasemt.syntax.stanza.runtime import Device, ProgressLog, prepare_stanza, save_model
+from phrasemt.syntax.stanza.runtime import Device, prepare_stanza, save_model
 from phrasemt.syntax.trees import BracketScores, Tree, leaves, parse_tree, read_treebank, words
 
-_VECTORS_LOG, _TAGGER_LOG, _PARSER_LOG, _CHUNKER_LOG = (
-    logging.getLogger(f"phrasemt.train_{part}") for part in ("vectors", "tagger", "parser", "chunker")
-)
+log = logging.getLogger("phrasemt.syntax.stanza.training")
+_STANZA_LOG = logging.getLogger("stanza")
 
 _WINDOW, _NEGATIVE, _EPOCHS = 3, 8, 8  # of word vectors
 _LEAST_COUNT = 2
@@ -68,7 +66,7 @@ def train_vectors(
     """
     if settings.vectors == 0:
         _save_vectors(["the", "of"], None, vectors)
-        _VECTORS_LOG.info("train_vectors: the study sets vectors: 0")
+        log.info("train_vectors: the study sets vectors: 0")
         return
     with work_folder(vectors) as folder:
         sentences = itertools.chain(
@@ -76,9 +74,9 @@ def train_vectors(
             (words(tree) for path in trees for tree in read_treebank(path)),
             (tokens for path in chunks for tokens, _ in read_conll(path) if tokens),
         )
-        # Tokenise once, because the text is read several times. No token contains a line feed; spaces are replaced.
-        count = write_lines(folder / "text", (" ".join(token.replace(" ", "_") for token in s) for s in sentences))
-        known, matrix = _learn_vectors(_TokenFile(folder / "text"), settings)
+        # Tokenise once, because the text is read several times.
+        count = write_lines(folder / "text", (" ".join("_".join(token.split()) for token in s) for s in sentences))
+        known, matrix = _learn_vectors(folder / "text", settings)
     if not known:
         raise DataError(
             "no words to learn vectors from",
@@ -87,7 +85,7 @@ def train_vectors(
             next_step="give more text, or set vectors: 0",
         )
     _save_vectors(known, matrix, vectors)
-    _VECTORS_LOG.info("train_vectors: %s words from %s sentences", f"{len(known):,}", f"{count:,}")
+    log.info("train_vectors: %s words from %s sentences", f"{len(known):,}", f"{count:,}")
 
 
 def _tokenised(texts: list[Path], language: str) -> Iterator[list[str]]:
@@ -100,29 +98,9 @@ def _tokenised(texts: list[Path], language: str) -> Iterator[list[str]]:
             yield moses.tokenize(line, escape=False)
 
 
-@dataclass(frozen=True)
-class _TokenFile:
-    """The sentences of a token file; each iteration reads the file again."""
-
-    path: Path
-
-    def __iter__(self) -> Iterator[list[str]]:
-        return (line.split(" ") for line in read_lines(self.path) if line)
-
-
-def _learn_vectors(sentences: Iterable[list[str]], settings: TrainVectors) -> tuple[list[str], Any]:
-    """The words by decreasing frequency, and their vectors, float32 [words, width]."""
-    from gensim.models import Word2Vec
-    from gensim.models.callbacks import CallbackAny2Vec
-
-    class Report(CallbackAny2Vec):  # type: ignore[misc]
-        def __init__(self) -> None:
-            self._progress = ProgressLog(_VECTORS_LOG, "epoch", _EPOCHS)
-            self._done = 0
-
-        def on_epoch_end(self, model: Word2Vec) -> None:
-            self._done += 1
-            self._progress.report(self._done)
+def _learn_vectors(text: Path, settings: TrainVectors) -> tuple[list[str], Any]:
+    """The words of a text of tokens by decreasing frequency, and their vectors, float32 [words, width]."""
+    from gensim.models.word2vec import LineSentence, Word2Vec
 
     model = Word2Vec(
         vector_size=settings.vectors,
@@ -135,10 +113,10 @@ def _learn_vectors(sentences: Iterable[list[str]], settings: TrainVectors) -> tu
         seed=settings.seed,
         hashfxn=lambda text: zlib.crc32(text.encode()),  # Python's own hash differs between processes
     )
-    model.build_vocab(sentences)
+    model.build_vocab(LineSentence(text))
     if not len(model.wv):
         return [], None
-    model.train(sentences, total_examples=model.corpus_count, epochs=_EPOCHS, callbacks=[Report()])
+    model.train(LineSentence(text), total_examples=model.corpus_count, epochs=_EPOCHS)
     return model.wv.index_to_key, model.wv.vectors
 
 
@@ -176,8 +154,8 @@ def train_tagger(
         for name, trees in (("train", train_trees), ("dev", dev_trees)):
             write_lines(folder / name, (line for tree in trees for line in conllu_lines(tree)))
         train_by_updates(
-            program, folder, tagger, _TAGGER_LOG, "accuracy", vectors=vectors, settings=settings,
-            updates=settings.tagger_updates, lang=settings.language, fix_eval_interval=True,
+            program, folder, tagger, vectors=vectors, settings=settings, updates=settings.tagger_updates,
+            lang=settings.language, fix_eval_interval=True,
             max_steps_before_stop=max(1, settings.tagger_updates * 5 // 8),
             share_hid=True,  # without it training takes three times as long
             # Half of Stanza's rates, which are for trainings of twenty times this length.
@@ -193,7 +171,7 @@ def train_tagger(
         ]
         accuracies[f"{name}_accuracy"] = sum(right) / len(right)
     TaggerScores.model_validate(accuracies).write(scores)
-    _TAGGER_LOG.info(
+    log.info(
         "train_tagger: accuracy %s of test, %s of dev", *(f"{accuracies[f'{n}_accuracy']:.1%}" for n in ("test", "dev"))
     )
 
@@ -246,15 +224,14 @@ def train_parser(
         )
         if not (train_trees := remove_singleton_trees(train_trees)):
             raise DataError("only trees of one token to learn from", where=", ".join(map(str, train)))
-        progress = ProgressLog(_PARSER_LOG, "epoch", settings.epochs)
         set_random_seed(arguments["seed"])
         cache = FoundationCache()
         trainer, sequences, silver, transitions = loop.build_trainer(arguments, train_trees, dev_trees, [], cache, None)
         loop.tqdm = lambda items, **_: items  # no bars beside the log
+        _STANZA_LOG.setLevel(logging.INFO)
         loop.iterate_training(
-            arguments, trainer, train_trees, sequences, transitions, dev_trees, [], silver, cache,
-            DevEvaluator(progress),
-        )  # fmt: skip
+            arguments, trainer, train_trees, sequences, transitions, dev_trees, [], silver, cache, DevEvaluator()
+        )
         publish_model(folder, constituency)
     files = {"constituency": constituency, "tagger": tagger, "vectors": vectors}
     gold = read_trees(test)
@@ -264,7 +241,7 @@ def train_parser(
         brackets.add(tree, parse_tree(parse.text) if parse.text else None)
     failures = sum(parse.text is None for parse in parses)
     scores = {**brackets.as_dict(), "failures": failures, **dict(TaggerScores.read(tagger_scores))}
-    _PARSER_LOG.info("train_parser: test F1 %s", f"{brackets.f1:.1%}")
+    log.info("train_parser: test F1 %s", f"{brackets.f1:.1%}")
     card = Card.of_files(kind="constituency", origin="trained", language=settings.language, files=files, scores=scores)
     card.write(annotator)
 
@@ -272,16 +249,11 @@ def train_parser(
 class DevEvaluator:
     """Scores the parses of dev after each epoch, in place of Stanza's evaluator, which starts Java."""
 
-    def __init__(self, progress: ProgressLog) -> None:
-        self._progress, self._epochs = progress, 0
-
     def process(self, treebank: Sequence[Any]) -> SimpleNamespace:
         """The scores in the fields that Stanza reads. treebank: Stanza's gold trees with predictions."""
         scores = BracketScores()
         for result in treebank:
             scores.add(*(tree_of_stanza(tree, ("ROOT",)) for tree in (result.gold, result.predictions[0].tree)))
-        self._epochs += 1
-        self._progress.report(self._epochs, f", dev F1 {scores.f1:.1%}")
         return SimpleNamespace(f1=scores.f1, treeF1=[], HasField=lambda name: False)
 
 
@@ -311,7 +283,7 @@ def train_chunker(
             ]
             write_text(folder / name, json.dumps(document))
         train_by_updates(
-            program, folder, chunker, _CHUNKER_LOG, "F1", vectors=vectors, settings=settings, updates=settings.updates,
+            program, folder, chunker, vectors=vectors, settings=settings, updates=settings.updates,
             optim="adam", lr=0.002, patience=1, dropout=0.4, scheme="bioes",
         )  # fmt: skip
     files = {"chunker": chunker, "vectors": vectors}
@@ -323,7 +295,7 @@ def train_chunker(
         for annotation, (tokens, _) in zip(annotations, gold, strict=True)
     ]
     scores = chunk_scores([tags for _, tags in gold], predicted)
-    _CHUNKER_LOG.info("train_chunker: test F1 %s", f"{scores['f1']:.1%}")
+    log.info("train_chunker: test F1 %s", f"{scores['f1']:.1%}")
     card = Card.of_files(kind="chunks", origin="trained", language=settings.language, files=files, scores=scores)
     card.write(annotator)
 
@@ -418,12 +390,11 @@ def flags(folder: Path, vectors: Path, seed: int, **options: object) -> list[str
 
 
 def train_by_updates(
-    program: Any, folder: Path, output: Path, log: logging.Logger, measure: str, *, vectors: Path, settings: Any,
-    updates: int, **options: object,
-) -> None:  # fmt: skip
+    program: Any, folder: Path, output: Path, *, vectors: Path, settings: Any, updates: int, **options: object
+) -> None:
     """Train a tagger or chunker by Stanza's program, and keep its best evaluation on dev.
 
-    folder: a work folder with the files `train` and `dev`. measure: the name of the score in the log.
+    folder: a work folder with the files `train` and `dev`.
     """
     from stanza.models.common.utils import set_random_seed
 
@@ -438,29 +409,10 @@ def train_by_updates(
     }
     files = {"train_file": folder / "train", "eval_file": folder / "dev"}
     arguments = program.parse_args(flags(folder, vectors, settings.seed, **files, **sizes, **options))
-    progress = ProgressLog(log, "update", interval * EVALUATIONS)
     set_random_seed(arguments["seed"])
-    with evaluations_of_stanza(lambda done, score: progress.report(done, f", dev {measure} {score:.1%}")):
-        program.train(arguments)
+    _STANZA_LOG.setLevel(logging.INFO)
+    program.train(arguments)
     publish_model(folder, output)
-
-
-@contextlib.contextmanager
-def evaluations_of_stanza(report: Callable[[int, float], None]) -> Iterator[None]:
-    """Call report(update, dev score) for each evaluation in Stanza's log, and hide the rest of that log."""
-
-    class Listener(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if match := re.search(r"step (\d+): .*dev_score = ([\d.]+)", record.getMessage()):
-                report(int(match[1]), float(match[2]))
-
-    stanza = logging.getLogger("stanza")
-    before = stanza.handlers, stanza.level, stanza.propagate
-    stanza.handlers, stanza.level, stanza.propagate = [Listener()], logging.INFO, False
-    try:
-        yield
-    finally:
-        stanza.handlers, stanza.level, stanza.propagate = before
 
 
 def publish_model(folder: Path, output: Path) -> None:

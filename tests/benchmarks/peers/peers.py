@@ -28,8 +28,7 @@ from pathlib import Path
 
 import psutil
 
-from phrasemt.artefacts.columns import Examples
-from phrasemt.artefacts.corpus import Vocabulary
+from phrasemt.artefacts.columns import Examples, Vocabulary
 from phrasemt.files.lines import write_lines
 from phrasemt.symbols import SPECIAL_TOKENS
 from tests.benchmarks.training import MODEL, UPDATE, plan_of, train_command, write_corpus

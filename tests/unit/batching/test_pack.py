@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phrasemt.artefacts.columns import Examples
-from phrasemt.artefacts.corpus import Vocabulary
+from phrasemt.artefacts.columns import Examples, Vocabulary
 from phrasemt.batching import pack
 from phrasemt.batching.pack import pack_examples
 from phrasemt.errors import DamagedFileError, DataError, MismatchError

@@ -9,7 +9,7 @@ import pytest
 import torch
 import yaml
 
-from phrasemt.artefacts.corpus import Vocabularies, Vocabulary
+from phrasemt.artefacts.columns import Vocabularies, Vocabulary
 from phrasemt.cli import main
 from phrasemt.errors import PhrasemtError, StudyError
 from phrasemt.files.lines import write_lines

@@ -9,8 +9,7 @@ import pytest
 import torch
 from stage_settings import of_model
 
-from phrasemt.artefacts.columns import Examples
-from phrasemt.artefacts.corpus import Vocabularies, Vocabulary
+from phrasemt.artefacts.columns import Examples, Vocabularies, Vocabulary
 from phrasemt.artefacts.translations import AttentionAnalysis
 from phrasemt.batching.reader import SourceCollator
 from phrasemt.decoding.attention import analyse_attention

@@ -10,8 +10,7 @@ import pytest
 import torch
 from stage_settings import of_model
 
-from phrasemt.artefacts.columns import Examples
-from phrasemt.artefacts.corpus import Vocabularies, Vocabulary
+from phrasemt.artefacts.columns import Examples, Vocabularies, Vocabulary
 from phrasemt.batching.reader import LONGEST_SENTENCE, BatchReader
 from phrasemt.decoding.forced_scores import score_perplexity
 from phrasemt.files.columns import ColumnFile, RaggedArray, write_columns

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from phrasemt.artefacts.columns import Examples
-from phrasemt.artefacts.corpus import Vocabulary
+from phrasemt.artefacts.columns import Examples, Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding import decode
 from phrasemt.decoding.decode import translate_split

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from democorpus.pairs import demo_pairs
-from phrasemt.artefacts.corpus import Vocabularies, Vocabulary
+from phrasemt.artefacts.columns import Vocabularies, Vocabulary
 from phrasemt.batching.pack import pack_examples
 from phrasemt.corpus.clean import clean_pairs
 from phrasemt.decoding.translate import translate_examples

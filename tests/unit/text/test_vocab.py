@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phrasemt.artefacts.corpus import Vocabulary
+from phrasemt.artefacts.columns import Vocabulary
 from phrasemt.errors import DataError
 from phrasemt.stages.subwords import BuildVocabulary
 from phrasemt.symbols import SPECIAL_TOKENS, UNK

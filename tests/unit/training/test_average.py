@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from trainings import SMALL, average, run, settings_of
 
-from phrasemt.artefacts.columns import Examples
-from phrasemt.artefacts.corpus import Vocabularies, Vocabulary
+from phrasemt.artefacts.columns import Examples, Vocabularies, Vocabulary
 from phrasemt.artefacts.training import Evaluation
 from phrasemt.batching.reader import BatchReader
 from phrasemt.errors import MismatchError

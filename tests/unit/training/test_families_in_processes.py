@@ -24,7 +24,7 @@ from trainings import settings_of_paper
 import phrasemt.decoding.decode as decode
 import phrasemt.training.process_group as process_group
 import phrasemt.training.trainer as gradients
-from phrasemt.artefacts.corpus import Vocabulary
+from phrasemt.artefacts.columns import Vocabulary
 from phrasemt.machine.launch import RENDEZVOUS, leave
 from phrasemt.study.schema import Decoding
 from phrasemt.training.evaluator import Evaluator

@@ -17,8 +17,7 @@ from trainings import SMALL, assert_equal_runs, command, run, settings_of
 
 import phrasemt.batching.reader as batch_reader
 import phrasemt.training.evaluator as evaluator
-from phrasemt.artefacts.columns import Examples
-from phrasemt.artefacts.corpus import Vocabularies, Vocabulary
+from phrasemt.artefacts.columns import Examples, Vocabularies, Vocabulary
 from phrasemt.artefacts.training import Evaluation, Metrics
 from phrasemt.batching.reader import BatchReader
 from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError, StoppedError
