@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from phrasemt.artefacts.artefact import Artefact, JsonFile, Pattern, of_dataset
 from phrasemt.errors import DamagedFileError, DataError, check_equal
@@ -108,8 +108,7 @@ class Rows(Artefact, pattern=of_dataset("corpus/{split}.rows")):
             yield rows, others
 
 
-@dataclass(frozen=True)
-class DroppedPair:
+class DroppedPair(NamedTuple):
     """A pair that cleaning dropped. value: why the filter dropped it, such as a length."""
 
     row: int
@@ -124,7 +123,6 @@ class DroppedPairs(Artefact, pattern=of_dataset("corpus/{split}.dropped.tsv")):
     left_out: pairs that the filters keep and a sample does not; no line names them.
     """
 
-    _columns = "row\tfilter\tvalue"
     _head = re.compile(r"# read (\d+) kept (\d+) dropped (\d+)(?: left out (\d+))?")
 
     raw_pairs: int
@@ -136,16 +134,15 @@ class DroppedPairs(Artefact, pattern=of_dataset("corpus/{split}.dropped.tsv")):
     def by_filter(self) -> dict[str, int]:
         return dict(Counter(pair.filter for pair in self.dropped).most_common())
 
-    @classmethod
-    def line(cls, pair: DroppedPair) -> str:
-        """The line of a pair, which `clean_pairs` writes before it knows the numbers of the head."""
-        return f"{pair.row}\t{pair.filter}\t{pair.value}"
+    @property
+    def lines(self) -> Iterator[str]:
+        rest = f" left out {self.left_out}" if self.left_out else ""
+        yield f"# read {self.raw_pairs} kept {self.kept} dropped {len(self.dropped)}{rest}"
+        yield "row\tfilter\tvalue"
+        yield from (f"{pair.row}\t{pair.filter}\t{pair.value}" for pair in self.dropped)
 
-    @classmethod
-    def head(cls, *, read: int, kept: int, left_out: int = 0) -> str:
-        """The lines before the pairs."""
-        rest = f" left out {left_out}" if left_out else ""
-        return f"# read {read} kept {kept} dropped {read - kept - left_out}{rest}\n{cls._columns}\n"
+    def write(self, path: Path) -> None:
+        write_lines(path, self.lines)
 
     @classmethod
     def read(cls, path: Path) -> DroppedPairs:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phrasemt.commands._arguments import Output, in_range
-from phrasemt.corpus.clean import WrittenLanguage, survey
+from phrasemt.corpus.clean import Cleaning, WrittenLanguage
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
 from phrasemt.stages.corpus import CleanPairs
@@ -79,9 +79,10 @@ def run(options: argparse.Namespace) -> None:
 
 def _lines(options: argparse.Namespace, languages: Sequence[str]) -> Iterator[str]:
     source, target = languages
-    dropped, train = survey(_cleaning(languages, CleaningFilters()), *options.train)
+    cleaning = _cleaning(languages, CleaningFilters(), options.train)
+    train = _pairs(cleaning)
     held_out = {name: texts for name in ("dev", "test") if (texts := getattr(options, name))}
-    read = {name: survey(_cleaning(languages, None), *texts)[1] for name, texts in held_out.items()}
+    read = {name: _pairs(_cleaning(languages, None, texts)) for name, texts in held_out.items()}
     yield f"# Written by `phrasemt init` for {options.minutes:g} minutes of this machine, if nothing else runs there."
     yield "# config/README.md explains every key."
     yield f"study: {re.sub(r'[^a-zA-Z0-9_+-]', '-', options.study.stem)}"
@@ -93,7 +94,7 @@ def _lines(options: argparse.Namespace, languages: Sequence[str]) -> Iterator[st
     yield f"    target_language: {target}"
     yield "    splits:"
     yield from (f"      {line}" for line in _found("train", train, languages))
-    yield f"      # the filters (`cleaning`) drop {sum(dropped.values()):,} more: {_counted(dropped)}"
+    yield f"      # the filters (`cleaning`) drop {len(cleaning.dropped):,} more: {_counted(cleaning.by_filter)}"
     yield f"      train: [{_pair(options.train)}]"
     if "dev" in read:
         yield from (f"      {line}" for line in _found("dev", read["dev"], languages, train))
@@ -191,9 +192,14 @@ def _seconds_of_update(width: int, layers: int, length: int, vocabulary: int) ->
     return statistics.median(seconds[1:])
 
 
-def _cleaning(languages: Sequence[str], filters: CleaningFilters | None) -> CleanPairs:
+def _cleaning(languages: Sequence[str], filters: CleaningFilters | None, texts: Sequence[Path]) -> Cleaning:
     source, target = map(common_code, languages)
-    return CleanPairs(source_language=source, target_language=target, filters=filters)
+    settings = CleanPairs(source_language=source, target_language=target, filters=filters)
+    return Cleaning(settings, *([text] for text in texts), cores=1)
+
+
+def _pairs(cleaning: Cleaning) -> list[tuple[str, ...]]:
+    return [pair for part in cleaning for _, pair in part]
 
 
 def _found(

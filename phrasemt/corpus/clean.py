@@ -15,12 +15,9 @@ import hashlib
 import heapq
 import itertools
 import logging
-import shutil
-import tempfile
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -35,8 +32,7 @@ from phrasemt.stages.corpus import CleanPairs
 log = logging.getLogger("phrasemt.corpus.clean")
 
 PAIRS_PER_BATCH = 2000  # pairs sent to a process at once
-Dropped = tuple[int, str, str]  # row, filter, value
-_Row = tuple[int, tuple[str, ...]]  # row and pair
+Row = tuple[int, tuple[str, ...]]  # row and pair
 
 
 def clean_pairs(
@@ -54,8 +50,7 @@ def clean_pairs(
 
     rows: for each kept pair its row (from 0) in the concatenation of the raw texts. dropped: `# read N kept K dropped
     D` (with a sample also `left out L`), a header, then row, filter and value of each dropped pair, tab-separated, in
-    the order of the rows. The result does not depend on the number of cores. Memory: about 120 bytes for each pair that
-    the filters keep.
+    the order of the rows. The result does not depend on the number of cores. Memory: about 150 bytes for each pair.
     settings.sample: keep at most this number of these pairs, those whose sources have the smallest hash, in the order
     of their rows. So the references of a test set, each with the same sources, keep the same pairs.
     Raises DataError for sides with unequal numbers of lines, bytes that are not UTF-8, an empty text, a text that is
@@ -64,69 +59,76 @@ def clean_pairs(
     for language in dict.fromkeys((settings.source_language, settings.target_language)):
         if settings.filters and not scripts_of(language):
             log.info("clean_pairs: the script of %r is not listed: its lines are kept in any script", language)
-    counts = _Counts()
+    cleaning = Cleaning(settings, raw_source, raw_target, cores=cores)
     texts = dict.fromkeys((source, target))  # one file of a monolingual text
     with contextlib.ExitStack() as stack:
         *sides, kept_rows = (stack.enter_context(write_atomic(path)) for path in (*texts, rows))
-        listing = stack.enter_context(tempfile.TemporaryFile(dir=dropped.parent))  # unnamed: killed runs leave nothing
-
-        def judged_parts() -> Iterator[list[_Row]]:
-            """Yield the pairs that the filters keep; list the others, and count."""
-            for judged in _judged(settings, raw_source, raw_target, cores=cores):
-                dropped_pairs = (DroppedPair(counts.read + offset, *reason) for offset, *reason in judged.dropped)
-                _write(listing, map(DroppedPairs.line, dropped_pairs))
-                kept = [(counts.read + offset, pair) for offset, pair, _ in judged.kept]
-                counts.add(judged)
-                yield kept
-
-        parts: Iterable[list[_Row]] = judged_parts()
+        parts: Iterable[list[Row]] = cleaning
         if settings.sample is not None:
-            chosen = heapq.nsmallest(settings.sample, itertools.chain.from_iterable(parts), key=_hash_of_source)
-            counts.left_out = counts.kept - len(chosen)
-            parts = [sorted(chosen)]
+            kept = itertools.chain.from_iterable(cleaning)
+            parts = [sorted(heapq.nsmallest(settings.sample, kept, key=_hash_of_source))]
+        written = 0
         for part in parts:
+            written += len(part)
             for side, stream in enumerate(sides):
                 _write(stream, (pair[side] for _, pair in part))
             _write(kept_rows, (str(row) for row, _ in part))
-        for of_side, files in zip(counts.preprocessing, (raw_source, raw_target), strict=True):
-            of_side.lines = counts.read
-            of_side.check_plain_text(", ".join(map(str, files)))
-        if not counts.kept:
+        left_out = cleaning.read - len(cleaning.dropped) - written
+        why = ", ".join(f"{name} {count}" for name, count in cleaning.by_filter.items())
+        if not written:
             raise DataError(
                 "the filters dropped every pair of the training text",
                 where=", ".join(map(str, dict.fromkeys([*raw_source, *raw_target]))),
-                found=f"{counts.read} pairs: {counts.reasons()}",
+                found=f"{cleaning.read} pairs: {why}",
                 next_step="check the languages of the data set and the limits in `cleaning`",
             )
-        listing.seek(0)
-        with write_atomic(dropped) as stream:
-            stream.write(counts.head.encode())
-            shutil.copyfileobj(listing, stream)
-    counts.report()
+        DroppedPairs(raw_pairs=cleaning.read, kept=written, dropped=cleaning.dropped, left_out=left_out).write(dropped)
+    counts = cleaning.read, written + left_out, len(cleaning.dropped), f" ({why})" if why else ""
+    log.info("clean_pairs: read %d pairs, kept %d, dropped %d%s", *counts)
+    if left_out:
+        log.info("clean_pairs: the sample leaves out %d of the pairs that were kept", left_out)
 
 
-def survey(settings: CleanPairs, source: Path, target: Path) -> tuple[dict[str, int], list[tuple[str, ...]]]:
-    """Return the number of pairs that each filter drops, and the pairs that are kept. Writes nothing.
+class Cleaning:
+    """Iterates over the pairs of raw texts that pass all filters, in batches of rows and pairs. Writes nothing.
 
-    Raises DataError as `clean_pairs` does, but not for a text that is cut into subwords.
+    read: how many pairs have been read. dropped: those that did not pass, in the order of their rows. Raises DataError
+    as `clean_pairs`.
     """
-    counts = _Counts()
-    kept: list[tuple[str, ...]] = []
-    for judged in _judged(settings, [source], [target], cores=1):
-        kept += [pair for _, pair, _ in judged.kept]
-        counts.add(judged)
-    return {name: counts.dropped[name] for name in FILTERS if counts.dropped[name]}, kept
 
+    def __init__(self, settings: CleanPairs, raw_source: list[Path], raw_target: list[Path], *, cores: int) -> None:
+        self._settings, self._texts, self._cores = settings, (raw_source, raw_target), cores
+        self.read = 0
+        self.dropped: list[DroppedPair] = []
 
-def _judged(settings: CleanPairs, raw_source: list[Path], raw_target: list[Path], *, cores: int) -> Iterator[_Judged]:
-    """Yield the batches of the texts after all filters."""
-    batches = batched(_raw_pairs(raw_source, raw_target), PAIRS_PER_BATCH)
-    seen: dict[bytes, int] = {}  # digest of a kept pair -> its row
-    read = 0
-    for judged in map_in_order(_judge, batches, jobs=cores, prepare=_Judge, arguments=(settings,)):
-        _drop_duplicates(judged, read, seen)
-        read += judged.size
-        yield judged
+    @property
+    def by_filter(self) -> dict[str, int]:
+        """The number of pairs that each filter dropped, in the order of their use; none is 0."""
+        counts = Counter(pair.filter for pair in self.dropped)
+        return {name: counts[name] for name in FILTERS if counts[name]}
+
+    def __iter__(self) -> Iterator[list[Row]]:
+        seen: dict[bytes, int] = {}  # digest of a kept pair -> its row
+        preprocessing = Preprocessing(), Preprocessing()
+        batches = batched(enumerate(_raw_pairs(*self._texts)), PAIRS_PER_BATCH)
+        for passed, dropped, marked in map_in_order(
+            _judge, batches, jobs=self._cores, prepare=_Judge, arguments=(self._settings,)
+        ):
+            self.read += len(passed) + len(dropped)
+            kept = []
+            for row, pair, digest in passed:
+                first = seen.setdefault(digest, row) if digest else row
+                if first == row:
+                    kept.append((row, pair))
+                else:
+                    dropped.append(DroppedPair(row, "duplicate", str(first)))
+            self.dropped += sorted(dropped)
+            for side, row, mark, piece in marked:
+                preprocessing[side].add(row + 1, mark, piece)
+            yield kept
+        for of_side, files in zip(preprocessing, self._texts, strict=True):
+            of_side.lines = self.read
+            of_side.check_plain_text(", ".join(map(str, files)))
 
 
 def _raw_pairs(raw_source: list[Path], raw_target: list[Path]) -> Iterator[tuple[str, ...]]:
@@ -143,46 +145,9 @@ def _write(stream: IO[bytes], lines: Iterable[str]) -> None:
     stream.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
 
 
-def _hash_of_source(row: _Row) -> bytes:
+def _hash_of_source(row: Row) -> bytes:
     _, (source, *_) = row
     return hashlib.blake2b(comparable(source).encode(), digest_size=8).digest()
-
-
-@dataclass
-class _Counts:
-    """Numbers of pairs and lines. read: also the row of the next pair. preprocessing: of each side.
-
-    kept: by the filters. left_out: of these, by the sample.
-    """
-
-    read: int = 0
-    kept: int = 0
-    left_out: int = 0
-    dropped: Counter[str] = field(default_factory=Counter)
-    preprocessing: tuple[Preprocessing, Preprocessing] = field(
-        default_factory=lambda: (Preprocessing(), Preprocessing())
-    )
-
-    def add(self, judged: _Judged) -> None:
-        for side, offset, mark, piece in judged.marked:
-            self.preprocessing[side].add(self.read + offset + 1, mark, piece)
-        self.read += judged.size
-        self.kept += len(judged.kept)
-        self.dropped.update(name for _, name, _ in judged.dropped)
-        assert self.kept + self.dropped.total() == self.read
-
-    def reasons(self) -> str:
-        return ", ".join(f"{name} {self.dropped[name]}" for name in FILTERS if self.dropped[name])
-
-    @property
-    def head(self) -> str:
-        return DroppedPairs.head(read=self.read, kept=self.kept - self.left_out, left_out=self.left_out)
-
-    def report(self) -> None:
-        why = f" ({self.reasons()})" if self.dropped else ""
-        log.info("clean_pairs: read %d pairs, kept %d, dropped %d%s", self.read, self.kept, self.read - self.kept, why)
-        if self.left_out:
-            log.info("clean_pairs: the sample leaves out %d of the pairs that were kept", self.left_out)
 
 
 # Languages by script; a language may have several. Lines in other languages are not judged by their letters. A script
@@ -269,20 +234,6 @@ class WrittenLanguage:
         return expected / len(letters)
 
 
-@dataclass
-class _Judged:
-    """A batch of pairs after all filters except `duplicate`. Offsets count from the first pair of the batch.
-
-    kept: offset, lines and digest of a pair; a monolingual text has one line, and without the filter `duplicate` a
-    digest is empty. marked: side, offset, mark and piece of each line with a mark of subwords or a tag.
-    """
-
-    size: int
-    kept: list[tuple[int, tuple[str, ...], bytes]] = field(default_factory=list)
-    dropped: list[Dropped] = field(default_factory=list)
-    marked: list[tuple[int, int, Mark, str]] = field(default_factory=list)
-
-
 FILTERS = ("empty", "too_long", "ratio", "identical", "wrong_script", "duplicate")  # in the order of their use
 
 
@@ -317,32 +268,26 @@ class _Judge:
         return None
 
 
-def _judge(judge: _Judge, batch: list[tuple[str, ...]]) -> _Judged:
-    judged = _Judged(size=len(batch))
+def _judge(
+    judge: _Judge, batch: list[Row]
+) -> tuple[list[tuple[int, tuple[str, ...], bytes]], list[DroppedPair], list[tuple[int, int, Mark, str]]]:
+    """Apply all filters except `duplicate` to a batch of raw pairs.
+
+    Returns row, lines and digest of the pairs that pass (a monolingual text has one line, and without the filter
+    `duplicate` a digest is empty); the others; side, row, mark and piece of each line with a mark of subwords or a tag.
+    """
+    passed, dropped, marked = [], [], []
     drops_duplicates = judge.filters is not None and judge.filters.drop_duplicates
-    for offset, raw_pair in enumerate(batch):
+    for row, raw_pair in batch:
         pair = tuple(map(normalise_spaces, raw_pair))
-        judged.marked += [(side, offset, *found) for side, line in enumerate(pair) if (found := mark_of(line))]
+        marked += [(side, row, *found) for side, line in enumerate(pair) if (found := mark_of(line))]
         if reason := judge.reason_to_drop(*pair):
-            judged.dropped.append((offset, *reason))
+            dropped.append(DroppedPair(row, *reason))
         else:
-            judged.kept.append((offset, pair, pair_digest(*pair) if drops_duplicates else b""))
-    return judged
+            passed.append((row, pair, pair_digest(*pair) if drops_duplicates else b""))
+    return passed, dropped, marked
 
 
 def pair_digest(*sides: str) -> bytes:
     """16 bytes by which duplicates are found."""
     return hashlib.blake2b("\n".join(map(comparable, sides)).encode(), digest_size=16).digest()
-
-
-def _drop_duplicates(judged: _Judged, first_row: int, seen: dict[bytes, int]) -> None:
-    """Move repeated pairs from the kept to the dropped pairs, with the row of their first occurrence as value."""
-    kept, judged.kept = judged.kept, []
-    for offset, pair, digest in kept:
-        row = first_row + offset
-        first = seen.setdefault(digest, row) if digest else row
-        if first == row:
-            judged.kept.append((offset, pair, digest))
-        else:
-            judged.dropped.append((offset, "duplicate", str(first)))
-    judged.dropped.sort()

@@ -117,7 +117,7 @@ def test_claims_are_a_table_in_three_formats(capsys: pytest.CaptureFixture[str])
 def test_the_training_data_of_a_study_fill_their_cell(capsys: pytest.CaptureFixture[str]) -> None:
     corpus = Path("results/en-fr/wmt.en-fr/corpus")
     corpus.mkdir(parents=True)
-    (corpus / "train.dropped.tsv").write_text(DroppedPairs.head(read=36_000_000, kept=36_000_000))
+    DroppedPairs(raw_pairs=36_000_000, kept=36_000_000, dropped=[]).write(corpus / "train.dropped.tsv")
     assert main(["papers", "xu2020", "--study", "en-fr.yaml"]) == 0
     (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("xu2020/text/data"))
     assert "36.00" in line

@@ -433,10 +433,10 @@ class GoldenStudy:
     def _clean(self, dataset: str) -> None:
         """What cleaning drops, and what splits share."""
         rows = ((3, "max_words", "140"), (4, "max_words", "101"), (9, "duplicate", "2"))
-        dropped = _text(DroppedPairs.line(DroppedPair(*row)) for row in rows)
-        train = DroppedPairs.head(read=12345, kept=12342) + dropped
-        for split, content in (("train", train), ("dev", DroppedPairs.head(read=900, kept=900))):
-            self._write("clean_pairs", {"dropped": content}, dataset=dataset, split=split)
+        dropped = [DroppedPair(*row) for row in rows]
+        for split, read, pairs in (("train", 12345, dropped), ("dev", 900, [])):
+            content = DroppedPairs(raw_pairs=read, kept=read - len(pairs), dropped=pairs)
+            self._write("clean_pairs", {"dropped": _text(content.lines)}, dataset=dataset, split=split)
         none = dict.fromkeys(("equal_sides", "blank_targets", "cut_sources", "cut_targets"), 0)
         splits = {
             name: SplitCounts(
