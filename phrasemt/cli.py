@@ -192,7 +192,3 @@ def _describe_settings(stage: type[Stage]) -> str:
         default = "" if field.is_required() else f", default {field.default!r}"
         lines.append(f"  {key}: {getattr(field.annotation, '__name__', field.annotation)}{default}")
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

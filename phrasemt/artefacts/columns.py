@@ -151,15 +151,6 @@ class Examples(Artefact, pattern=of_dataset("examples/{split}.arrow")):
             what = f"the examples were packed with another {side} vocabulary"
             next_step = "run pack_examples with the vocabularies of this data set"
             check_digest(vocabulary.digest, packed, what, where=self.path, next_step=next_step)
-        self.check_ids(len(source), len(target))
-
-    def check_ids(self, source_size: int, target_size: int) -> None:
-        """Check that each id is `<unk>` or the id of an ordinary subword.
-
-        Raises DamagedFileError for a special symbol and for an id that is not smaller than the vocabulary's size.
-        """
-        for side, size in zip(self.sides, (source_size, target_size), strict=True):
-            self.columns.check_values(side, smallest=UNK, size=size)
 
 
 class PhraseColumns(Artefact, pattern=of_dataset("phrases/{segmenter}/{split}.arrow")):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -95,17 +94,10 @@ class Rows(Artefact, pattern=of_dataset("corpus/{split}.rows")):
     def blocks(cls, path: Path, *texts: Path, lines: int) -> Iterator[tuple[list[int], list[LineBlock]]]:
         """The rows with the lines of texts of the split, in blocks of so many lines.
 
-        Raises DataError, with file and line, if rows do not increase, and if the files have unequal numbers of lines.
+        Raises DataError if the files have unequal numbers of lines.
         """
-        last = -1
         for block, *others in read_parallel_blocks(path, *texts, lines=lines):
-            rows = [int(line) if line.isascii() and line.isdigit() else -1 for line in block.lines()]
-            for number, (before, row) in enumerate(itertools.pairwise([last, *rows]), start=block.first):
-                if row <= before:
-                    what = "rows must be increasing numbers"
-                    raise DataError(what, where=f"{path}, line {number}", next_step="run clean_pairs again")
-            last = rows[-1]
-            yield rows, others
+            yield [int(line) for line in block.lines()], others
 
 
 class DroppedPair(NamedTuple):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from phrasemt.artefacts.artefact import Artefact, JsonFile, of_dataset
 from phrasemt.artefacts.scores import OfTestSets
@@ -79,12 +79,6 @@ class ContrastDecisions(Settings):
     kinds: list[int]
     distances: list[int | None]
     right: list[bool]
-
-    @model_validator(mode="after")
-    def _of_all_pairs(self) -> ContrastDecisions:
-        if not len(self.kinds) == len(self.distances) == len(self.right):
-            raise ValueError("kinds, distances and right decisions are about different numbers of pairs")
-        return self
 
 
 class ContrastAccuracy(JsonFile, pattern=of_dataset("contrasts/{system}/{seed}/{split}.json"), format=3):

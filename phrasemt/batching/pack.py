@@ -47,7 +47,7 @@ def pack_examples(
 
     rows: one row number per line. source, target: one sentence per line, subwords separated by spaces. One file on both
     sides is a monolingual text, whose examples have empty sources.
-    Raises DataError when the files have different numbers of lines or the rows do not increase, and MismatchError when
+    Raises DataError when the files have different numbers of lines, and MismatchError when
     more than half of the subwords of a side are missing in its vocabulary.
     """
     vocabularies = Vocabularies.read(source_vocabulary, target_vocabulary)

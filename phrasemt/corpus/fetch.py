@@ -28,7 +28,11 @@ def fetch_corpus(*, settings: FetchCorpus, cores: int, file: Path) -> None:
     """
     source = locked(settings.source, settings.corpus)
     wanted = DownloadRequest(source, "fetch_corpus", _other_ways(source))
-    copy = _in_mirror(settings.corpus, source)
+    folder = os.environ.get(MIRROR)
+    copy = Path(folder, settings.corpus, source.name) if folder else None
+    if copy and not copy.is_file():
+        log.info("fetch_corpus: the mirror has no %s", copy)
+        copy = None
     if copy is None and source.by_hand:
         raise DownloadError(
             "no program may download this file",
@@ -51,14 +55,3 @@ def _other_ways(source: SourceFile) -> str:
         f"put the file into a mirror folder as <corpus>/{source.name} and name the folder in {MIRROR}, or use your own "
         f"text files (source: and target: in the study){replaced if source.checksum else ''}"
     )
-
-
-def _in_mirror(corpus: str, source: SourceFile) -> Path | None:
-    folder = os.environ.get(MIRROR)
-    if not folder:
-        return None
-    copy = Path(folder) / corpus / source.name
-    if copy.is_file():
-        return copy
-    log.info("fetch_corpus: the mirror has no %s", copy)
-    return None

@@ -197,21 +197,6 @@ class ColumnFile:
             what = f"the columns belong to another {side} text than the examples"
             check_digest(others.texts.get(side), digest, what, where=where, next_step=next_step)
 
-    def check_values(self, column: str, *, smallest: int, size: int) -> None:
-        """Check that smallest <= value < size for all values of a column.
-
-        Raises DamagedFileError if not. Reads batch by batch without the memory map, so that no pages stay in memory.
-        """
-        with pa.ipc.open_file(pa.OSFile(str(self.path))) as reader:
-            for number in range(reader.num_record_batches):
-                values = _Views(reader.get_batch(number).column(column)).values
-                if len(values) and not (values.min() >= smallest and values.max() < size):
-                    raise damaged(
-                        self.path,
-                        expected=f"{column} ids from {smallest} to {size - 1}",
-                        found=f"{values.min()} to {values.max()} in record batch {number}",
-                    )
-
 
 class _Views:
     """A list<int32> column as numpy views: list i is values[offsets[i]:offsets[i + 1]]."""

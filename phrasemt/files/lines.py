@@ -157,29 +157,13 @@ def decode_lines(lines: Iterable[bytes], where: object, *, first: int = 1) -> It
         try:
             yield line.removesuffix(b"\n").decode("utf-8")
         except UnicodeDecodeError as error:
-            bad = line[error.start : error.start + 4]
-            chinese = _read_as_gb18030(line)
-            convert = "iconv -f GB18030 -t UTF-8" if chinese else "iconv"
             raise DataError(
                 "not UTF-8",
                 where=f"{where}, line {number}, byte {error.start + 1}",
                 expected="UTF-8 text",
-                found=f"bytes {bad.hex(' ')}" + (f", in GB18030 {chinese[:20]!r}" if chinese else ""),
-                next_step=f"convert the file to UTF-8 ({convert}) or remove the line on both sides",
+                found=f"bytes {line[error.start : error.start + 4].hex(' ')}",
+                next_step="convert the file to UTF-8 (iconv) or remove the line on both sides",
             ) from None
-
-
-def _read_as_gb18030(line: bytes) -> str | None:
-    """A line of a Chinese text in GB18030, which contains GBK and GB2312; None for other lines.
-
-    At least three and half of the characters must be ideographs, because GB18030 reads most bytes as something.
-    """
-    try:
-        characters = "".join(line.decode("GB18030").split())
-    except UnicodeDecodeError:
-        return None
-    ideographs = sum("\u4e00" <= character <= "\u9fff" for character in characters)
-    return characters if ideographs >= 3 and 2 * ideographs >= len(characters) else None
 
 
 def read_parallel(*paths: Path | str) -> Iterator[tuple[str, ...]]:

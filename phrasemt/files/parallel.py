@@ -10,7 +10,6 @@ import itertools
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -76,8 +75,7 @@ def map_in_order(
         for item in items:
             yield work(prepared, item)
         return
-    # Forked workers share the imported modules. "spawn" is used on systems without fork or with an unsafe one (macOS).
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    context = multiprocessing.get_context("fork")  # forked workers share the imported modules
     executor = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker, initargs=(prepare, arguments))
     waiting: deque[Future[Result]] = deque()
     try:

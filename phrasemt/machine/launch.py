@@ -33,7 +33,7 @@ _GRACE_TO_SAVE = 600.0
 _SECONDS_BETWEEN_POLLS = 0.05
 _ENDED_BY_SIGNAL = {code for signum in PASSED_ON for code in (-signum, 128 + signum)}
 _PR_SET_PDEATHSIG = 1
-_LIBRARY = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
+_LIBRARY = ctypes.CDLL(None)
 
 
 def launched() -> bool:
@@ -47,17 +47,8 @@ def is_first() -> bool:
 
 
 def place_in_group(variable: str, default: int) -> int:
-    """A number that a launcher sets, such as RANK. Raises PhrasemtError for anything but a whole number."""
-    found = os.environ.get(variable, str(default))
-    if not found.isdecimal():
-        raise PhrasemtError(
-            "not a number of a launcher",
-            where=f"environment variable {variable}",
-            expected="a whole number",
-            found=repr(found[:40]),
-            next_step=f"unset {variable}",
-        )
-    return int(found)
+    """A number that a launcher sets, such as RANK."""
+    return int(os.environ.get(variable, default))
 
 
 def refuse_stray_rank(*, several: bool) -> None:
@@ -159,8 +150,7 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]]) -> tuple[int, int] | Non
 
 
 def _end_with(parent: int) -> None:
-    """In a new process: let the kernel kill it when its parent ends (Linux)."""
-    if _LIBRARY is not None:
-        _LIBRARY.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # the parent ended before the call above
-            os._exit(1)
+    """In a new process: let the kernel kill it when its parent ends."""
+    _LIBRARY.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # the parent ended before the call above
+        os._exit(1)

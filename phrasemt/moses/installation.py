@@ -6,18 +6,15 @@ The variable PHRASEMT_MOSES names a folder with `bin/` and `scripts/`, as `make 
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
 import os
 import re
-import shutil
 import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.files.lines import final_name
 from phrasemt.files.system import digest_file
 
 log = logging.getLogger("phrasemt.moses")
@@ -28,9 +25,10 @@ _NEXT = f"build it (`make moses`, 25 minutes) and name its folder in {MOSES}; se
 # Moses' scripts paste paths into shell commands, and moses.ini separates its values by blanks.
 _PLAIN_PATH = re.compile(r"[\w./+,=@%:-]+", re.ASCII)
 # Shell pipelines inside Moses' scripts end well although a part of them failed, so messages count as failures, too.
-_FULL_DISK = re.compile(r"No space left on device|Disk quota exceeded")
-_LITTLE_SPACE = 1 << 20  # bytes
-_FAILED = re.compile(r"write failed|write error|[Cc]annot allocate memory|std::bad_alloc|Segmentation fault|^Died at ")
+_FAILED = re.compile(
+    "No space left on device|Disk quota exceeded|write failed|write error|[Cc]annot allocate memory|std::bad_alloc"
+    "|Segmentation fault|^Died at "
+)
 
 
 def moses_folder() -> Path:
@@ -83,7 +81,7 @@ def run(
 
     work: the folder for the file of its messages. kept_open: file descriptors that it inherits. Paths are made
     absolute, LC_ALL is C. All processes that the program starts end with this one.
-    Raises OSError (ENOSPC) for a full disk, and PhrasemtError for another failure, whose last messages are logged.
+    Raises PhrasemtError for a failure, whose last messages are logged.
     """
     messages = work / f"{Path(name).stem}.messages"
     command = [str(_plain(program(name))), *(str(_plain(a) if isinstance(a, Path) else a) for a in arguments)]
@@ -103,22 +101,15 @@ def run(
                     os.killpg(process.pid, signal.SIGKILL)
                 raise
     output = messages.read_text(encoding="utf-8", errors="replace")
-    _check(name, code, [line.strip() for line in output.split("\n")], work)
-    return output
-
-
-def _check(name: str, code: int, lines: list[str], work: Path) -> None:
+    lines = [line.strip() for line in output.split("\n")]
     failures = [line for line in lines if _FAILED.search(line)]
-    # Not every program says that the disk is full; the next one then stumbles over a file that is cut off.
-    full = shutil.disk_usage(work).free < _LITTLE_SPACE
-    if any(_FULL_DISK.search(line) for line in lines) or ((code or failures) and full):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(final_name(work)))
     if code or failures:
         for line in lines[-20:]:
             log.error("%s: %s", Path(name).stem, line[:500])
         reason = (failures or [line for line in lines if line] or ["no message"])[-1]
         next_step = "see the lines above in the log of this stage"
         raise PhrasemtError(f"{name} of Moses failed", found=f"exit code {code}, {reason[:300]!r}", next_step=next_step)
+    return output
 
 
 def _plain(path: Path) -> Path:

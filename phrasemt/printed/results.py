@@ -8,16 +8,15 @@ columns and rows; a row lists its cells by column. A table without columns holds
 
 from __future__ import annotations
 
-import difflib
 import functools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from phrasemt.errors import DataError, check_equal
+from phrasemt.errors import DataError, check_equal, did_you_mean
 from phrasemt.fields import Language, Name, Number, Settings, Title, refuse
 from phrasemt.files.yaml import parse_yaml
 
@@ -25,6 +24,7 @@ FOLDER = Path(__file__).parent
 CostKind = Literal["parameters", "training", "decoding"]
 SizeKind = Literal["pairs", "source words", "target words", "vocabulary", "longest side"]
 Value = Annotated[float, Number()]
+_Item = TypeVar("_Item")
 
 Hedge = Literal["none", "speculation", "inference", "deontic"]
 HEDGES: dict[Hedge, str] = {
@@ -365,7 +365,7 @@ def _read(path: Path) -> Paper:
 
 def paper_named(name: str) -> Paper:
     """The paper of this name. Raises DataError, which names the nearest one, for an unknown name."""
-    return load_papers()[_known("paper", name, list(load_papers()))]
+    return _known("paper", name, load_papers())
 
 
 def found_in(figure: Figure) -> str:
@@ -421,7 +421,7 @@ def row_at(place: str) -> tuple[Paper, str, str]:
         for name, table in paper.tables.items()
         for row in table.rows
     }
-    return known[_known("row of a paper", place, list(known))]
+    return _known("row of a paper", place, known)
 
 
 def baseline_place(place: str) -> str | None:
@@ -440,12 +440,11 @@ def baseline_place(place: str) -> str | None:
 def data_at(place: str) -> PaperData:
     """The data set at a place such as `xu2020/en-de`. Raises DataError, which names the nearest place, for others."""
     known = {f"{paper.paper}/{name}": data for paper in load_papers().values() for name, data in paper.data.items()}
-    return known[_known("data set of a paper", place, list(known))]
+    return _known("data set of a paper", place, known)
 
 
-def _known(kind: str, name: str, known: list[str]) -> str:
-    if name in known:
-        return name
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    found = f"{name!r}; did you mean {near[0]!r}?" if near else f"{name!r}"
-    raise DataError(f"no such {kind}", found=found, next_step="run `phrasemt papers` to list them")
+def _known(kind: str, name: str, known: Mapping[str, _Item]) -> _Item:
+    if name not in known:
+        found, next_step = f"{name!r}{did_you_mean(name, known)}", "run `phrasemt papers` to list them"
+        raise DataError(f"no such {kind}", found=found, next_step=next_step)
+    return known[name]

@@ -6,7 +6,6 @@ each side of each part in the files. The module imports nothing slow, because ev
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, StringConstraints, model_validator
 
-from phrasemt.errors import DataError
+from phrasemt.errors import DataError, did_you_mean
 from phrasemt.fields import Language, Name, Settings
 from phrasemt.files.source_file import Count, FileName, Sha256, SourceFile
 from phrasemt.files.yaml import parse_yaml
@@ -231,7 +230,6 @@ def look_up(kind: str, name: str, known: Mapping[str, Item], *, where: str, next
     """The entry of this name. Raises DataError, which names the nearest one, for an unknown name."""
     if name in known:
         return known[name]
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    found = f"{name!r}; did you mean {near[0]!r}?" if near else f"{name!r}"
+    found = f"{name!r}{did_you_mean(name, known)}"
     expected = f"one of {', '.join(known) or 'nothing'}"
     raise DataError(f"unknown {kind}", where=where, expected=expected, found=found, next_step=next_step)

@@ -78,27 +78,16 @@ class Annotations:
     def open(cls, paths: Sequence[Path]) -> Annotations:
         """Open the files that the annotation jobs of a data set wrote.
 
-        Raises DamagedFileError if a file is cut off or of another schema or format version; MismatchError if the files
-        come from different annotators.
+        Raises DamagedFileError if a file is cut off or of another schema or format version.
         """
         batches: list[AnnotationBatch] = []
-        annotators: dict[str, Path] = {}
         for path in paths:
             try:
-                card, batches_of_file = parse_annotations(pa.memory_map(str(path)))
+                batches += parse_annotations(pa.memory_map(str(path)))[1]
             except ValueError as error:
                 raise DamagedFileError(
                     "not a complete file of annotations", where=path, found=error, next_step="delete it and run again"
                 ) from None
-            batches += batches_of_file
-            annotators[card["fingerprint"]] = path
-        if len(annotators) > 1:
-            raise MismatchError(
-                "annotations of different annotators",
-                where=", ".join(map(str, annotators.values())),
-                found=f"fingerprints {', '.join(annotators)}",
-                next_step="delete them and run again",
-            )
         return cls(batches)
 
     def find(self, keys: Sequence[bytes]) -> list[Annotation | None]:

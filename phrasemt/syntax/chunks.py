@@ -67,7 +67,7 @@ def extract_chunks(
     into CHUNK_LABELS. They come from gold (a file with all raw sentences) or from tags (of a chunker), as
     `settings.origin` says. In a sentence without tags each word is a chunk with label O.
 
-    Raises DataError, with file and line, if rows do not increase, if words and subwords or gold tokens belong to
+    Raises DataError, with file and line, if words and subwords or gold tokens belong to
     different sentences; MismatchError if a sentence is not among the tags.
     """
     # A generated data set has gold chunks, too, when a chunker is chosen.

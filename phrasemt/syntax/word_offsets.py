@@ -37,8 +37,7 @@ def split_lines(
     """The lines of a split in blocks of this number.
 
     items: the items of your files (`files`) for each raw pair, dropped pairs included; what: their name in messages.
-    Raises DataError, with file and line, if rows do not increase, if the files have unequal numbers of lines, and if
-    there are too few items.
+    Raises DataError if the files have unequal numbers of lines, and if there are too few items.
     """
     rest = iter(items)
     last = -1

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from phrasemt.artefacts.columns import Examples, Vocabulary
 from phrasemt.batching import pack
 from phrasemt.batching.pack import pack_examples
-from phrasemt.errors import DamagedFileError, DataError, MismatchError
-from phrasemt.files.columns import RaggedArray, write_columns
+from phrasemt.errors import MismatchError
 from phrasemt.files.system import digest_file
 from phrasemt.stages.subwords import PackExamples
 
@@ -131,14 +130,6 @@ def test_same_file_for_every_number_of_cores(folder):
     assert (folder.path / "one").read_bytes() == (folder.path / "three").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("rows", "line"), [("0\n0\n2\n", 2), ("0\n2\n1\n", 3), ("0\nx\n2\n", 2), ("-1\n0\n1\n", 1), ("\n0\n1\n", 1)]
-)
-def test_rows_that_do_not_increase_are_refused(rows, line, folder):
-    with pytest.raises(DataError, match=f"rows, line {line}: rows must be increasing numbers. Next: run clean_pairs"):
-        folder.pack(rows, "a\n" * 3, "x\n" * 3)
-
-
 def test_other_vocabularies_are_refused(folder):
     with pytest.raises(MismatchError, match=r"source: most subwords .*expected at most 50% unknown .*found 66.7%"):
         folder.pack("0\n1\n", "x y\na\n", "x\ny\n")
@@ -147,31 +138,3 @@ def test_other_vocabularies_are_refused(folder):
     examples.check_vocabularies(source, target)
     with pytest.raises(MismatchError, match=r"examples.arrow: the examples were packed with another target vocabulary"):
         examples.check_vocabularies(source, source)
-
-
-def write_ids(path: Path, source: list[list[int]]) -> None:
-    batch = {"source": RaggedArray.of(source), "target": RaggedArray.of([[4], [5]])}
-    description = {"source_vocabulary": "s", "target_vocabulary": "t"}
-    write_columns(path, columns=batch.keys(), texts={}, description=description, batches=[(np.arange(2), batch)])
-
-
-def test_ids_are_checked(tmp_path):
-    path = tmp_path / "examples.arrow"
-    write_ids(path, [[4], [70_000]])
-    Examples.open(path).check_ids(70_001, 6)
-    with pytest.raises(DamagedFileError, match="source ids from 3 to 69999, found 4 to 70000 in record batch 0"):
-        Examples.open(path).check_ids(70_000, 6)
-    write_ids(path, [[4], [2]])
-    with pytest.raises(DamagedFileError):
-        Examples.open(path).check_ids(10, 6)
-
-
-@pytest.mark.usefixtures("small_batches")
-def test_a_truncated_file_is_refused(folder):
-    folder.pack_lines([(["a", "b@@", "c"], ["x"]), (["c"], []), ([], ["y"]), (["a"], ["x", "y"])] * 2)
-    data = folder.examples.read_bytes()
-    cut = folder.path / "cut.arrow"
-    for size in range(0, len(data), 31):
-        cut.write_bytes(data[:size])
-        with pytest.raises(DamagedFileError, match=r"cut\.arrow: incomplete or damaged column file"):
-            Examples.open(cut)

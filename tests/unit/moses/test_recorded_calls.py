@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
 import json
 import re
@@ -150,9 +149,8 @@ def test_a_disk_that_fills_while_the_table_is_sorted(
     recorded: RecordedMoses, files: dict[str, Path], tmp_path: Path, plan: str
 ) -> None:
     recorded.plan(plan)
-    with pytest.raises(OSError, match="No space left") as caught:
+    with pytest.raises(PhrasemtError, match="No space left"):
         _extract(files, tmp_path)
-    assert caught.value.errno == errno.ENOSPC
     assert not (tmp_path / "pt.gz").exists()
     assert not (tmp_path / "pt.gz.work").exists()
 
