@@ -15,7 +15,6 @@ sources describe the format, src/modules/common/zverse.cpp.)
 from __future__ import annotations
 
 import contextlib
-import difflib
 import gzip
 import html
 import logging
@@ -174,8 +173,7 @@ def _of_tar(path: Path, wanted: dict[str, None]) -> Iterator[tuple[IO[bytes], st
 
 
 def _no_member(path: Path, member: str, names: list[str]) -> DataError:
-    near = difflib.get_close_matches(member, names, n=3, cutoff=0.3) or names[:3]
-    found = f"{len(names)} members, nearest: {', '.join(near) or 'none'}"
+    found = f"{len(names)} members, such as {', '.join(names[:3]) or 'none'}"
     next_step = "fetch the file again, or correct the member in the registry entry"
     return DataError("the archive has no such member", where=path, expected=member, found=found, next_step=next_step)
 

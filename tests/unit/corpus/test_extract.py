@@ -128,7 +128,7 @@ def test_wrong_number_of_lines(tmp_path: Path, extract: Extract) -> None:
 @pytest.mark.parametrize("pack", [as_zip, as_tar])
 def test_missing_member(tmp_path: Path, extract: Extract, pack: Callable[..., Path]) -> None:
     path = pack(tmp_path, {"training/europarl-v7.de-en.de": TEXT, "README": b"x\n"})
-    with pytest.raises(DataError, match=r"no such member .*found 2 members, nearest: training/europarl-v7.de-en.de"):
+    with pytest.raises(DataError, match=r"no such member .*found 2 members, such as training/europarl-v7.de-en.de"):
         extract(path, member="europarl-v7.de-en.de")
 
 

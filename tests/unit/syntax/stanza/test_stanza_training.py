@@ -104,7 +104,7 @@ def test_scores_and_progress(
     for name in ("f1", "precision", "recall", "exact"):
         assert 0 <= scores[name] <= 1
     lines = [record.getMessage() for record in caplog.records]
-    assert [line for line in lines if line.startswith("F1 score on dev: ")]
+    assert [line for line in lines if "Best dev score (    2)" in line]
     assert [line for line in lines if line.startswith("step 8: train_loss = ")]
 
 
