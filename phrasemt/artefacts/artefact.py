@@ -1,8 +1,4 @@
-"""Kinds of files: each class says where its files lie, what they hold, and how they are written and read.
-
-Declarations of stages name the kinds of their files; rules, the report, the commands and the
-tests take paths and contents from the same classes.
-"""
+"""Kinds of files: each class says where its files lie, what they hold, and how they are written and read."""
 
 from __future__ import annotations
 

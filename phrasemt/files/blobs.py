@@ -1,11 +1,11 @@
 """Blobs: files in a folder to which several users, processes and machines write at the same time, without locks.
 
 A blob appears by a rename, when it is complete, and never changes. It carries the digest of its content, in its name or
-in itself. A reader that finds another content renames it to `<name>.damaged`, so that it can be looked at and written
-anew. Blobs and subfolders get the permissions of the shared folder.
+in itself; a reader that finds another content renames it to `<name>.damaged`. Blobs and subfolders get the permissions
+of the shared folder. SQLite and the libraries on it (diskcache, for example) need locks, which shared file systems may
+not have.
 
-Annotations of sentences (phrasemt/syntax/store.py) and outputs of stages (phrasemt/workflow/cache.py) are blobs. SQLite
-and the libraries on it (diskcache, for example) need locks, which shared file systems may not have.
+Annotations of sentences (phrasemt/syntax/store.py) and outputs of stages (phrasemt/workflow/cache.py) are blobs.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
 """Column files: the Arrow files with lists of integers for each row of a split, which training and search read.
 
-A file is an uncompressed Arrow IPC file with the column `row` (int64) and columns of lists (list<int32>), in record
-batches, and a JSON description in its metadata. Packed examples, phrases and chunks of a split are separate files over
-the same rows, so a new segmentation rewrites no other file. Files are memory-mapped: their bytes lie in the page cache,
-which the system shares between processes and frees when it needs memory. Integers are read through numpy: `take` of
-Arrow's chunked arrays needs twice the time and four times the memory (a million pairs).
-
-The description carries the sha256 of the texts that the rows belong to, because the splits of a study often have the
-same row numbers. The file carries no checksum: the command line compares each input of a stage with its sidecar.
+A file is an uncompressed Arrow IPC file with the column `row` (int64) and columns of lists (list<int32>), and a JSON
+description in its metadata, with the sha256 of the texts that the rows belong to. Packed examples, phrases and chunks
+of a split are separate files over the same rows, so a new segmentation rewrites no other file. Files are memory-mapped.
+Integers are read through numpy: `take` of Arrow's chunked arrays needs twice the time and four times the memory (a
+million pairs).
 """
 
 from __future__ import annotations

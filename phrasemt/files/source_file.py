@@ -1,12 +1,10 @@
 """The description of a file on a server, used by the registries of corpora and of Stanza's models.
 
-A file without a registered checksum has one in the lock file of a study. The environment variable PHRASEMT_LOCK names
-it; the workflow takes `<study>.lock` beside the study file. The first download writes the line of a file, `<sha256>
-<bytes>  <corpus>/<file>` with two spaces between them; all later ones, also on other machines that have the lock file,
-are compared with it.
+A file without a registered checksum has one in the lock file of a study, which PHRASEMT_LOCK names (the workflow takes
+`<study>.lock` beside the study file). The first download writes its line, `<sha256> <bytes>  <corpus>/<file>` with two
+spaces between them; all later ones, also on other machines that have the lock file, are compared with it.
 
-The code that downloads files is in phrasemt/files/download.py: the workflow reads the registries at every start and
-must not wait for the import of an HTTP client.
+phrasemt/files/download.py downloads: the workflow reads the registries at every start, without an HTTP client.
 """
 
 from __future__ import annotations

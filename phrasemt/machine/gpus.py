@@ -1,9 +1,8 @@
 """One lock for each GPU of this machine: no two jobs use the same GPU at a time.
 
-A scheduler gives each job its own GPUs. Without a scheduler, two trainings of one run, of two runs or of two users all
-take the first GPU. A job therefore locks a file for each GPU that it uses; the kernel releases the lock when the
-process ends. The file has the identifier of the GPU and not its number, because each job of a scheduler counts its
-GPUs from 0.
+Without a scheduler, two trainings of one run, of two runs or of two users all take the first GPU. A job therefore locks
+a file for each GPU that it uses; the kernel releases the lock when the process ends. The file has the identifier of the
+GPU and not its number, because each job of a scheduler counts its GPUs from 0.
 """
 
 from __future__ import annotations

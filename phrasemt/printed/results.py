@@ -1,9 +1,8 @@
 """Every figure that a paper prints, with its convention (data: one YAML file for each paper, beside this module).
 
-A file has the data sets of the paper, its measures, its tables, its claims and its discrepancies (`notes`). A table has
-columns and rows; a row lists its cells by column. A table without columns holds systems that only the text names.
-`phrasemt papers` lists the figures, `phrasemt papers --claims` the claims. A system of a study stands for rows
-(`stands_for: xu2020/table-2/max`), a data set for the data of a paper (`stands_for: xu2020/en-de`).
+A row of a table lists its cells by column. A table without columns holds systems that only the text names. `phrasemt
+papers` lists the figures, `phrasemt papers --claims` the claims. A system of a study stands for rows (`stands_for:
+xu2020/table-2/max`), a data set for the data of a paper (`stands_for: xu2020/en-de`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The stages `parse_sentences` and `tag_sentences`: one job annotates a part of the sentences of a split.
 
 A job takes the buckets with `bucket % jobs == job`. It annotates the sentences missing from the store, in blocks; each
-worker process adds a block to the store as soon as the block is done, so a killed job loses only unfinished blocks. The
-job then reads its output from the store in the order of the keys. The output therefore does not depend on the number of
-processes, on earlier jobs, or on the earlier content of the store.
+worker process adds a block as soon as it is done, so a killed job loses only unfinished blocks. The job then reads its
+output from the store in the order of the keys, whatever the number of processes and the earlier content of the store.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.columns import open_described, with_description
 from phrasemt.files.lines import write_atomic
-from phrasemt.syntax.sentences import BUCKETS, KEY_BYTES, Keys, arrow_keys, buckets_of, key_array, numpy_keys
+from phrasemt.syntax.sentences import BUCKETS, KEY_BYTES, Keys, buckets_of, key_array
 
 FORMAT = 1
 SCHEMA = pa.schema([("key", pa.binary(KEY_BYTES)), ("text", pa.string()), ("failure", pa.string())])
@@ -44,7 +44,8 @@ class AnnotationBatch:
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         key, self._text, self._failure = batch.columns
-        self.keys = numpy_keys(key)
+        keys = np.frombuffer(key.buffers()[1] or b"", dtype=f"S{KEY_BYTES}")  # a view of its memory
+        self.keys: Keys = keys[key.offset : key.offset + len(key)]
         self.bucket = int(buckets_of(self.keys[:1])[0])
 
     @property
@@ -146,7 +147,9 @@ def annotation_batches(keys: Keys, annotations: Sequence[Annotation]) -> list[pa
         # New arrays and not slices of larger ones: the offsets of a slice would change the bytes of the file.
         pa.record_batch(
             [
-                arrow_keys(keys[start:end]),
+                pa.Array.from_buffers(
+                    pa.binary(KEY_BYTES), end - start, [None, pa.py_buffer(keys[start:end].tobytes())]
+                ),
                 pa.array([annotation.text for annotation in annotations[start:end]], pa.string()),
                 pa.array([annotation.failure for annotation in annotations[start:end]], pa.string()),
             ],

@@ -12,7 +12,6 @@ from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from phrasemt.files.lines import LineBlock, read_blocks
@@ -53,17 +52,6 @@ def buckets_of(keys: Keys) -> NDArray[np.uint8]:
     """The bucket of each key, 0 <= bucket < 64: its first six bits; uint8 [n]."""
     first: NDArray[np.uint8] = np.ascontiguousarray(keys).view(np.uint8)[::KEY_BYTES]
     return first >> np.uint8(2)
-
-
-def arrow_keys(keys: Keys) -> pa.FixedSizeBinaryArray:
-    """Keys as an Arrow column."""
-    return pa.Array.from_buffers(pa.binary(KEY_BYTES), len(keys), [None, pa.py_buffer(keys.tobytes())])
-
-
-def numpy_keys(column: pa.FixedSizeBinaryArray) -> Keys:
-    """An Arrow column of keys as an array, a view of its memory. The column must not have missing values."""
-    keys = np.frombuffer(column.buffers()[1] or b"", dtype=f"S{KEY_BYTES}")
-    return keys[column.offset : column.offset + len(column)]
 
 
 def distinct_sentences(tokens: Path, cores: int) -> tuple[Keys, NDArray[np.intp]]:

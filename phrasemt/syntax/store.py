@@ -4,8 +4,7 @@
     <cache>/annotations/<fingerprint>/<bucket>/<digest>.arrow annotations of sentences of one bucket
 
 The files are blobs (phrasemt/files/blobs.py), each named by the digest of its content; copying files therefore merges
-two stores of an annotator. Sentences of a damaged file count as missing. Nothing is memory-mapped, so one process can
-remove a file while another one reads it.
+two stores of an annotator. Sentences of a damaged file count as missing.
 
 Several writers may add the same sentence. Readers then prefer a text to a failure, and among several texts, or several
 failures, the one in the file whose name comes first. Memory: the annotations of one bucket.

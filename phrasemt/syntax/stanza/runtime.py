@@ -3,10 +3,9 @@
 Annotators sort sentences by length and pass them to the model in batches, which makes Stanza fast, and return the
 annotations in the order of the sentences. If the model fails for a sentence, only that sentence gets a failure.
 
-Close decisions are a model's choices that could change with the batch in which a sentence is annotated. The sums in a
-model differ in their last digits between batches (measured: by up to 2e-5), and so may a choice between two scores that
-are almost equal. The annotators annotate a sentence with such a choice again, alone. The annotation of a sentence
-therefore never depends on the other sentences. About one sentence in a thousand has a close decision.
+Close decisions are choices between scores that are almost equal. The sums in a model differ in their last digits
+between batches (measured: by up to 2e-5), and so may such a choice. The annotators annotate a sentence with one again,
+alone, so an annotation never depends on the other sentences. About one sentence in a thousand has a close decision.
 
 Shapes: S parser states, D parser decisions, N tokens, K tags, B sentences, T positions.
 """
