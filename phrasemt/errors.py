@@ -26,20 +26,13 @@ class PhrasemtError(Exception):
         next_step: str | None = None,
     ) -> None:
         self.what, self.where, self.expected, self.found, self.next_step = what, where, expected, found, next_step
-        super().__init__(self._line())
-
-    def _line(self) -> str:
-        line = f"{self.where}: {self.what}" if self.where is not None else self.what
-        details = [
-            f"{name} {value}"
-            for name, value in (("expected", self.expected), ("found", self.found))
-            if value is not None
-        ]
+        details = [f"{name} {value}" for name, value in (("expected", expected), ("found", found)) if value is not None]
+        line = what if where is None else f"{where}: {what}"
         if details:
             line += f" ({', '.join(details)})"
-        if self.next_step:
-            line += f"{'' if line.endswith('?') else '.'} Next: {self.next_step}"
-        return line.replace("\n", "\\n")
+        if next_step:
+            line += f"{'' if line.endswith('?') else '.'} Next: {next_step}"
+        super().__init__(line.replace("\n", "\\n"))
 
 
 class StudyError(PhrasemtError):
@@ -50,7 +43,7 @@ class StudyError(PhrasemtError):
         super().__init__(f"{len(problems)} mistake{'s' if len(problems) > 1 else ''} in the study", where=where)
 
     def __str__(self) -> str:
-        return "\n".join([self._line(), *(f"  - {problem}" for problem in self.problems)])
+        return "\n".join([super().__str__(), *(f"  - {problem}" for problem in self.problems)])
 
 
 class DataError(PhrasemtError):

@@ -9,19 +9,17 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import ConfigDict, TypeAdapter, with_config
+from pydantic import Field, ModelWrapValidatorHandler, computed_field, model_validator
 
-from phrasemt.artefacts.artefact import Artefact, of_study
-from phrasemt.errors import DamagedFileError
-from phrasemt.files.lines import final_name, write_text
+from phrasemt.artefacts.artefact import JsonFile, of_study
+from phrasemt.fields import Settings
+from phrasemt.files.lines import final_name
 from phrasemt.files.system import check_file, digest_file
 
-FORMAT = 1
 # Part of every fingerprint. Raise it when an edit of this package changes the annotations by the same model files: the
 # tokens that a model sees, the decisions that count as close, the text of trees and tags.
 ANNOTATION_VERSION = 1
@@ -33,18 +31,14 @@ Kind = Literal["constituency", "chunks"]
 Origin = Literal["trained", "files", "published", "trees"]
 
 
-@with_config(ConfigDict(extra="forbid"))
-@dataclass(frozen=True, slots=True)
-class ModelFile:
+class ModelFile(Settings):
     """A model file. path: absolute; in the card file, relative to the folder of the card for files below it."""
 
     path: Path
     sha256: str
 
 
-@with_config(ConfigDict(extra="forbid"))
-@dataclass(frozen=True, kw_only=True)
-class Card(Artefact, pattern=of_study("annotators/{annotator}/annotator.json")):
+class Card(JsonFile, pattern=of_study("annotators/{annotator}/annotator.json")):
     """A parser or chunker.
 
     files: by role; options: other facts that change results; scores: known measures of its quality.
@@ -56,7 +50,16 @@ class Card(Artefact, pattern=of_study("annotators/{annotator}/annotator.json")):
     stanza: str
     files: dict[str, ModelFile]
     options: dict[str, Any]
-    scores: dict[str, Any] = field(default_factory=dict)
+    scores: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _has_its_fingerprint(cls, values: Any, make: ModelWrapValidatorHandler[Self]) -> Self:
+        found = values.pop("fingerprint", None) if isinstance(values, dict) else None
+        card = make(values)
+        if found not in (None, card.fingerprint):
+            raise ValueError(f"fingerprint {found} instead of {card.fingerprint}")
+        return card
 
     @classmethod
     def of_files(
@@ -74,11 +77,15 @@ class Card(Artefact, pattern=of_study("annotators/{annotator}/annotator.json")):
             origin=origin,
             language=language,
             stanza=importlib.metadata.version("stanza"),
-            files={role: ModelFile(final_name(path.absolute()), digest_file(path)) for role, path in files.items()},
+            files={
+                role: ModelFile(path=final_name(path.absolute()), sha256=digest_file(path))
+                for role, path in files.items()
+            },
             options={"version": ANNOTATION_VERSION, "longest": LONGEST},
             scores=dict(scores or {}),
         )
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def fingerprint(self) -> str:
         """32 hexadecimal digits. Annotators with equal fingerprints give equal results."""
@@ -93,40 +100,22 @@ class Card(Artefact, pattern=of_study("annotators/{annotator}/annotator.json")):
 
     @property
     def description(self) -> dict[str, Any]:
-        fields = {name: getattr(self, name) for name in ("kind", "origin", "language", "stanza", "options", "scores")}
-        return {"format": FORMAT, **fields, "fingerprint": self.fingerprint}
+        """What the card says of the annotator, without the places of its files."""
+        return {"format": self.format, **self.model_dump(mode="json", exclude={"files"})}
+
+    def _with_paths(self, change: Callable[[Path], Path]) -> Self:
+        files = {role: file.model_copy(update={"path": change(file.path)}) for role, file in self.files.items()}
+        return self.model_copy(update={"files": files})
 
     def write(self, path: Path) -> None:
         folder = path.parent.absolute()
-        files = {
-            role: {
-                "path": (file.path.relative_to(folder) if file.path.is_relative_to(folder) else file.path).as_posix(),
-                "sha256": file.sha256,
-            }
-            for role, file in self.files.items()
-        }
-        write_text(path, json.dumps({**self.description, "files": files}, indent=1, sort_keys=True) + "\n")
+        card = self._with_paths(lambda file: file.relative_to(folder) if file.is_relative_to(folder) else file)
+        super(Card, card).write(path)
 
     @classmethod
-    def read(cls, path: Path) -> Card:
+    def read(cls, path: Path) -> Self:
         """Read a card. Raises DamagedFileError if the file is not a card, has another format, or was altered."""
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            version = content.pop("format", None)
-            if version != FORMAT:
-                raise ValueError(f"format version {version} instead of {FORMAT}")
-            fingerprint = content.pop("fingerprint", None)
-            card = TypeAdapter(cls).validate_python(content)
-            folder = path.parent.absolute()
-            files = {role: replace(file, path=folder / file.path) for role, file in card.files.items()}
-            card = replace(card, files=files)
-            if fingerprint != card.fingerprint:
-                raise ValueError(f"fingerprint {fingerprint} instead of {card.fingerprint}")
-        except (ValueError, AttributeError, TypeError) as error:
-            raise DamagedFileError(
-                "not the card of a parser or chunker", where=path, found=error, next_step="delete it and run again"
-            ) from None
-        return card
+        return super().read(path)._with_paths(path.parent.absolute().joinpath)
 
     def verify(self) -> None:
         """Compare the model files with the card. Raises DamagedFileError for a missing or altered file."""

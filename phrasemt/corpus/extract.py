@@ -86,13 +86,6 @@ def _place(path: Path, member: str | None) -> str:
     return f"{path}, member {member}" if member else str(path)
 
 
-def _of_format(side: CorpusSide, lines: Iterator[str], where: str) -> Iterator[str]:
-    if side.format == "tsv":
-        assert side.column is not None
-        return tsv_column(lines, side.column, where, side.separator)
-    return sgm_segments(lines) if side.format == "sgm" else lines
-
-
 def tsv_column(lines: Iterable[str], column: int, where: str, separator: str = "\t") -> Iterator[str]:
     """One column of separated lines, counted from 1. Raises DataError, with the line, if a line has fewer."""
     for number, line in enumerate(lines, start=1):
@@ -134,7 +127,10 @@ def _lines(side: CorpusSide, path: Path) -> Iterator[str]:
                 stream = stack.enter_context(opened)
                 if (member or path.name).endswith(".gz"):
                     stream = cast(IO[bytes], stack.enter_context(gzip.GzipFile(fileobj=stream)))
-                yield from _of_format(side, decode_lines(bounded_lines(stream, where), where), where)
+                lines = decode_lines(bounded_lines(stream, where), where)
+                if side.column is not None:
+                    lines = tsv_column(lines, side.column, where, side.separator)
+                yield from sgm_segments(lines) if side.format == "sgm" else lines
     except _DAMAGED as error:
         what = "the file is damaged or cut off" if side.members[0] is None else "the archive is damaged or cut off"
         next_step = "delete it and fetch it again"

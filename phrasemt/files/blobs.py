@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from phrasemt.files.lines import commit_file
+from phrasemt.files.lines import commit_files
 
 log = logging.getLogger("phrasemt.files.blobs")
 
@@ -55,7 +55,7 @@ class Blobs:
         try:
             yield temporary
             self._set_permissions(temporary, execute=False)
-            commit_file(temporary, path)
+            commit_files({temporary: path})
         finally:
             temporary.unlink(missing_ok=True)
 

@@ -245,11 +245,6 @@ def check_replaceable(path: Path | str) -> None:
         )
 
 
-def commit_file(temporary: Path, path: Path | str) -> None:
-    """Write a temporary file through to the disk, then rename it. Raises PhrasemtError as `check_replaceable`."""
-    commit_files({temporary: Path(path)})
-
-
 def commit_files(finals: Mapping[Path, Path]) -> None:
     """Write temporary files through to the disk, then rename them to their final paths: all or, on errors, none.
 
@@ -287,7 +282,7 @@ def write_atomic(path: Path | str) -> Iterator[IO[bytes]]:
     try:
         with temporary.open("wb") as stream:
             yield stream
-        commit_file(temporary, path)
+        commit_files({temporary: path})
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -12,7 +12,6 @@ import itertools
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -39,15 +38,6 @@ from phrasemt.syntax.word_offsets import SplitLines, offsets_of_block, split_lin
 log = logging.getLogger("phrasemt.phrases")
 
 _LINES_PER_BATCH = 8192
-
-
-@dataclass(frozen=True)
-class _Cut:
-    """The phrases of a batch. fallbacks: how many sentences without a parse were cut into n-grams, by reason."""
-
-    rows: NDArray[np.int64]
-    ends: RaggedArray
-    fallbacks: Counter[str]
 
 
 def extract_phrases(
@@ -84,10 +74,10 @@ def extract_phrases(
 
     def batches() -> Iterator[tuple[NDArray[np.int64], dict[str, RaggedArray]]]:
         nonlocal phrase_count
-        for cut in cuts:
-            phrase_count += len(cut.ends.values)
-            fallbacks.update(cut.fallbacks)
-            yield cut.rows, {"ends": cut.ends}
+        for batch_rows, ends, fallbacks_of_batch in cuts:
+            phrase_count += len(ends.values)
+            fallbacks.update(fallbacks_of_batch)
+            yield batch_rows, {"ends": ends}
 
     sentences = PhraseColumns.write(phrases, subwords, segmentation.model_dump(mode="json"), batches())
     log.info("extract_phrases: %s: %s sentences, %s phrases", segmentation.mode, f"{sentences:,}", f"{phrase_count:,}")
@@ -114,8 +104,11 @@ def _read_batches(
 
 def _cut_batch(
     settings: PhraseSegmentation, parsed: bool, files: str, parses: Annotations, batch: SplitLines[str]
-) -> _Cut:
-    """The phrases of a batch. parsed: whether there are parses; files: the names of your files, for messages."""
+) -> tuple[NDArray[np.int64], RaggedArray, Counter[str]]:
+    """Rows and phrase ends of a batch, and how many sentences without a parse were cut into n-grams, by reason.
+
+    parsed: whether there are parses; files: the names of your files, for messages.
+    """
     segment: Segmenter = getattr(segmenters, str(PHRASE_MODES[settings.mode].segmenter))
     found: list[Sequence[int]] = []
     fallbacks: Counter[str] = Counter()
@@ -133,7 +126,7 @@ def _cut_batch(
             found.append(ngram_ends(offsets[number][-1] + 1, settings).tolist())
         else:
             found.append(segment(SourceSentence(offsets[number], keys[number], parse.text, given[number]), settings))
-    return _Cut(np.array(batch.rows, np.int64), RaggedArray.of(found), fallbacks)
+    return np.array(batch.rows, np.int64), RaggedArray.of(found), fallbacks
 
 
 def _given_ends(line: str, words: int, where: str) -> list[int]:

@@ -32,7 +32,7 @@ from torch import Tensor
 
 from phrasemt.artefacts.training import Evaluation, Metrics, ranked
 from phrasemt.errors import DamagedFileError, PhrasemtError, check_digest
-from phrasemt.files.lines import commit_file, flush_to_disk, temporary_beside
+from phrasemt.files.lines import commit_files, flush_to_disk, temporary_beside
 from phrasemt.files.system import try_lock
 from phrasemt.models.weights import load_tensors, read_description, save_tensors, set_weights, weights_of
 from phrasemt.runs.notes import StageNote, training_note
@@ -322,7 +322,7 @@ class StateFolder:
             if before is not None and path.exists():
                 flush_to_disk(temporary)
                 path.replace(before)
-            commit_file(temporary, path)
+            commit_files({temporary: path})
         finally:
             temporary.unlink(missing_ok=True)
 

@@ -16,7 +16,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -202,8 +202,8 @@ def _copy_parser(card: Path, place: Path) -> None:
     for role, file in described.files.items():
         copy = place.parent.absolute() / f"{role}.pt"
         shutil.copyfile(file.path, copy)
-        files[role] = replace(file, path=copy)
-    replace(described, files=files).write(place)
+        files[role] = file.model_copy(update={"path": copy})
+    described.model_copy(update={"files": files}).write(place)
 
 
 def read_manifest(folder: Path) -> ModelManifest:

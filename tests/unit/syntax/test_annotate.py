@@ -55,7 +55,7 @@ class Folder:
             origin="trained",
             language="en",
             stanza="1.15.0",
-            files={role: ModelFile(self.path / "model.pt", model)},
+            files={role: ModelFile(path=self.path / "model.pt", sha256=model)},
             options={},
         ).write(self.path / name)
         return self.path / name

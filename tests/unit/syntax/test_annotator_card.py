@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,7 +39,7 @@ def test_the_fingerprint_is_of_what_decides_results(tmp_path: Path, models: dict
     copy.write_text("other vectors")
     assert Card.of_files(kind="chunks", origin="files", language="en", files=moved).fingerprint != card.fingerprint
     for change in ({"stanza": "1.16.0"}, {"options": {**card.options, "version": 2}}, {"kind": "constituency"}):
-        assert replace(card, **change).fingerprint != card.fingerprint
+        assert card.model_copy(update=change).fingerprint != card.fingerprint
 
 
 def test_a_changed_model_file_is_noticed(tmp_path: Path, models: dict[str, Path]) -> None:
@@ -62,10 +61,10 @@ def test_a_changed_model_file_is_noticed(tmp_path: Path, models: dict[str, Path]
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"format": 1', '"format": 2', "format version 2 instead of 1"),
+        ('"format": 1', '"format": 2', "expected format 1, found 2"),
         ('"longest": 1000', '"longest": 10', "fingerprint .* instead of"),
         ('"language": "en",', '"language": "en", "speed": 3,', "speed"),
-        ("}", "", "not the card"),
+        ("}", "", "not JSON"),
     ],
 )
 def test_an_altered_card_is_noticed(tmp_path: Path, models: dict[str, Path], old: str, new: str, message: str) -> None:
