@@ -48,8 +48,27 @@ def fetch_stanza_file(*, settings: FetchStanzaFile, cores: int, file: Path) -> N
     download(DownloadRequest(source, "fetch_stanza_file", other_ways), file)
 
 
-def describe_annotator(*, settings: DescribeAnnotator, cores: int, annotator: Path, **given: list[Path]) -> None:
-    """Write the card of model files. given: by role (`DescribeAnnotator`), a list of the file or an empty one."""
+def describe_annotator(
+    *,
+    settings: DescribeAnnotator,
+    cores: int,
+    constituency: list[Path],
+    chunker: list[Path],
+    tagger: list[Path],
+    vectors: list[Path],
+    forward_charlm: list[Path],
+    backward_charlm: list[Path],
+    annotator: Path,
+) -> None:
+    """Write the card of model files. Each list holds the file of a role, or is empty."""
+    given = {
+        "constituency": constituency,
+        "chunker": chunker,
+        "tagger": tagger,
+        "vectors": vectors,
+        "forward_charlm": forward_charlm,
+        "backward_charlm": backward_charlm,
+    }
     files = {role: paths[0] for role, paths in given.items() if paths}
     Card.of_files(kind=settings.kind, origin=settings.origin, language=settings.language, files=files).write(annotator)
 
