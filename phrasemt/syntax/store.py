@@ -122,15 +122,14 @@ class AnnotationStore:
             failures += int(all_failed[chosen].sum())
         return Contents(sentences, failures, files, size)
 
-    def files(self, *buckets: int) -> Iterator[StoredFile]:
-        """The undamaged files of some buckets, or of all, in the order of their names, read one at a time."""
-        for bucket in buckets or range(BUCKETS):
-            folder = self._bucket_folder(bucket)
-            seen: set[str] = set()
-            # List the folder again until it shows no new name: a file that has vanished was merged into a new one.
-            while names := sorted(_names(folder) - seen):
-                seen.update(names)
-                yield from (file for _, file in self.blobs.load_all((folder / name for name in names), self._read))
+    def files(self, bucket: int) -> Iterator[StoredFile]:
+        """The undamaged files of a bucket in the order of their names, read one at a time."""
+        folder = self._bucket_folder(bucket)
+        seen: set[str] = set()
+        # List the folder again until it shows no new name: a file that has vanished was merged into a new one.
+        while names := sorted(_names(folder) - seen):
+            seen.update(names)
+            yield from (file for _, file in self.blobs.load_all((folder / name for name in names), self._read))
 
     def add(self, keys: Keys, annotations: Sequence[Annotation]) -> list[Path]:
         """Store annotations in one file per bucket, on disk when the method returns; returns the files."""

@@ -1,11 +1,11 @@
 """Moses tokens by sacremoses, and their detokenisation.
 
-Tokens equal sacremoses', with these exceptions, without which a detokeniser cannot find the text again:
+Tokens equal sacremoses', with these exceptions, without which a detokeniser cannot find the text again (T1 and T5 in
+docs/decisions.md):
 
 * The colon in words of Finnish and Swedish (`EU:n`), the apostrophe in words of Tetum and the middle dot in words of
   Catalan stay, and Catalan and Irish split their articles like French, as in the Perl original.
-* A typographic apostrophe (U+2019) is split like the ASCII apostrophe: `don ’t`, `l’ eau`. sacremoses makes it a token
-  of its own, `don ’ t`, and joins it to neither side. Moses' pipelines for WMT replace it by the ASCII one first.
+* A typographic apostrophe (U+2019) is split like the ASCII apostrophe: `don ’t`, `l’ eau`.
 * In languages that Moses has no rules for, an apostrophe between letters stays in its word.
 * Marks without a place of their own cut no word: accents that are not composed, joiners (U+200C, U+200D), soft hyphens,
   directions. The rules see the text without them. Neither do the hyphen U+2011, marks of Hebrew abbreviations, and the
