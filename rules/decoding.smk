@@ -17,7 +17,7 @@ rule translate_examples:
     benchmark:
         paths.benchmark("translate_examples")
     wildcard_constraints:
-        system=flow.only(flow.models),
+        system=flow.only(flow.study.models),
     conda:
         "../envs/torch.yaml"
     threads: flow.cores(4)
@@ -41,7 +41,7 @@ rule import_translations:
     benchmark:
         paths.benchmark("import_translations")
     wildcard_constraints:
-        system=flow.only(flow.outside),
+        system=flow.only(flow.study.outside),
     conda:
         "../envs/text.yaml"
     params:

@@ -143,7 +143,7 @@ rule translate_with_moses:
     benchmark:
         paths.benchmark("translate_with_moses")
     wildcard_constraints:
-        system=flow.only(flow.phrase_based),
+        system=flow.only(flow.study.phrase_based),
     conda:
         "../envs/text.yaml"
     params:

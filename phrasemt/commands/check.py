@@ -17,7 +17,7 @@ from phrasemt.runs.site import make_cache_of_snakemake
 from phrasemt.study.datasets import RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.workflow.check import read_study, warnings_of
-from phrasemt.workflow.inputs import is_at_hand
+from phrasemt.workflow.inputs import file_at_hand
 
 log = logging.getLogger("phrasemt.check")
 
@@ -76,7 +76,7 @@ def _to_bring(study: Study) -> Iterator[str]:
     """Yield what a person has to get, of the registered files that no program may fetch and that are not here."""
     missing: dict[str, list[str]] = defaultdict(list)
     for (corpus, name), file in files_of_study(study)[0].items():
-        if file.by_hand and not is_at_hand(corpus, name):
+        if file.by_hand and not file_at_hand(corpus, name):
             missing[file.by_hand].append(f"{corpus}/{name}")
     for how, files in missing.items():
         yield f"not here: {', '.join(files)}: {how}, and name the folder of {files[0]} in {MIRROR}"

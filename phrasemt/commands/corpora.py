@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import argparse
 import functools
-import os
 import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from phrasemt.artefacts.corpus import OriginalFile
-from phrasemt.files.source_file import MIRROR, SourceFile
+from phrasemt.files.source_file import SourceFile
 from phrasemt.registry.corpora import Corpus, contrasts_of, corpus, files_of, load_registry, source_file
 from phrasemt.runs.display import size, table
 from phrasemt.study.datasets import RegistryText
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
-from phrasemt.workflow.inputs import is_at_hand
+from phrasemt.workflow.inputs import file_at_hand
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,16 +62,11 @@ def _list() -> Iterator[str]:
 def _needed(study: Study) -> Iterator[str]:
     """Yield the files that a study fetches with their terms, and your own texts."""
     fetched, own = files_of_study(study)
-    mirror = os.environ.get(MIRROR)
     rows = [("corpus", "file", "size", "from")]
     for (corpus_id, name), file in fetched.items():
-        if Path(here := OriginalFile.pattern.at(corpus=corpus_id, file=name)).is_file():
-            origin = f"fetched: {here}"
-        elif mirror and Path(mirror, corpus_id, name).is_file():
-            origin = "the mirror"
-        else:
-            origin = f"by hand: {file.by_hand} ({file.url})" if file.by_hand else file.url
-        rows.append((corpus_id, name, "?" if file.bytes is None else size(file.bytes), origin))
+        origin = f"by hand: {file.by_hand} ({file.url})" if file.by_hand else file.url
+        here = file_at_hand(corpus_id, name) or origin
+        rows.append((corpus_id, name, "?" if file.bytes is None else size(file.bytes), str(here)))
     if not fetched:
         yield "the study fetches no corpus"
     else:
@@ -115,6 +108,6 @@ def files_of_study(study: Study) -> tuple[dict[tuple[str, str], SourceFile], lis
             elif annotated.file:
                 own.append(annotated.file)
     for corpus_id, part, language in sides:
-        read = files_of(corpus_id, part, language, functools.partial(is_at_hand, corpus_id))
+        read = files_of(corpus_id, part, language, functools.partial(file_at_hand, corpus_id))
         files |= {(corpus_id, name): source_file(corpus_id, name) for name in read}
     return files, list(dict.fromkeys(own))

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import sys
 import zipfile
 from collections.abc import Mapping
@@ -24,7 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from phrasemt.artefacts.corpus import OriginalFile
 from phrasemt.commands._arguments import Output, add_study
 from phrasemt.errors import PhrasemtError, check_equal
 from phrasemt.files.lines import write_lines, write_text
@@ -33,6 +31,7 @@ from phrasemt.files.yaml import format_yaml, parse_yaml
 from phrasemt.study.datasets import Dataset
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study, System
+from phrasemt.workflow.inputs import file_at_hand
 
 log = logging.getLogger("phrasemt.scale")
 
@@ -255,7 +254,7 @@ def _micro_datasets(study: Study) -> Values:
     Data sets of Chinese and English are sentences of Tatoeba, where those and the chunks of CoNLL-2000 are at hand.
     """
     if all(set(dataset.languages) == {"en", "zh"} and not dataset.source_parser for dataset in study.datasets.values()):
-        pairs, chunks = _at_hand("tatoeba-zh-en", "cmn-eng.zip"), _at_hand("conll2000", "conll2000.zip")
+        pairs, chunks = file_at_hand("tatoeba-zh-en", "cmn-eng.zip"), file_at_hand("conll2000", "conll2000.zip")
         if pairs and chunks:
             return {
                 "datasets": {name: _of_tatoeba(dataset, pairs) for name, dataset in study.datasets.items()},
@@ -282,12 +281,6 @@ def _micro_datasets(study: Study) -> Values:
     training = {**trees, "sentences": 200, "vectors": 0, "hidden": 16, "tagger_updates": 40, "epochs": 1}
     parses = any(dataset.source_parser for dataset in study.datasets.values())
     return {"datasets": datasets, **({"parsers": {parser: {"language": "en", "train": training}}} if parses else {})}
-
-
-def _at_hand(corpus: str, file: str) -> Path | None:
-    """A file of a corpus that was fetched or stands in the mirror."""
-    places = [Path(os.environ.get(MIRROR, "")) / corpus / file, Path(OriginalFile.pattern.at(corpus=corpus, file=file))]
-    return next((place for place in places if place.is_file()), None)
 
 
 def _of_tatoeba(dataset: Dataset, archive: Path) -> Values:

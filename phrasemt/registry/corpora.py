@@ -211,7 +211,7 @@ def read_with(corpus_id: str, part: str) -> dict[str, CorpusPart]:
 
 
 def files_of(
-    corpus_id: str, part: str, language: str, at_hand: Callable[[str], bool] = lambda file: False
+    corpus_id: str, part: str, language: str, at_hand: Callable[[str], object] = lambda file: False
 ) -> list[str]:
     """Names of the files that `extract_text` reads for a side: with a selection those of all sides.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import functools
-import itertools
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -56,19 +55,21 @@ def by_rule(jobs: Iterable[tuple[str, Costs]]) -> dict[str, Costs]:
 class Recorded:
     """The benchmarks of finished jobs of a study. Other studies do not count: their data have another size.
 
-    Each is read once: to look again during a run, make another object.
+    The mean of a rule is computed once: to look again during a run, make another object.
     """
 
     def __init__(self, study: str) -> None:
-        self._study = study
-        self._own_seconds = functools.cache(seconds_of_job)
-        self._seconds_of_rule = functools.cache(seconds_of_jobs)
+        self._benchmarks = Paths(study).benchmarks
+        self._mean_of_rule = functools.cache(self._seconds_of_rule)
 
     def seconds(self, job: PlannedJob) -> float | None:
         """How long a job is likely to take: as the same job before, or else as the mean of its rule; None: unknown."""
-        if job.benchmark and (own := self._own_seconds(Path(job.benchmark))) is not None:
-            return own
-        seconds = self._seconds_of_rule(self._study, job.rule)
+        own = seconds_of_job(Path(job.benchmark)) if job.benchmark else None
+        return self._mean_of_rule(job.rule) if own is None else own
+
+    def _seconds_of_rule(self, rule: str) -> float | None:
+        files = [*Path().glob(f"{self._benchmarks}/{rule}/**/*.tsv"), *Path().glob(f"{self._benchmarks}/{rule}.tsv")]
+        seconds = [found for file in files if (found := seconds_of_job(file)) is not None]
         return statistics.fmean(seconds) if seconds else None
 
     def of(self, job: PlannedJob, estimate: Costs) -> Costs:
@@ -89,13 +90,6 @@ def seconds_needed(jobs: Sequence[tuple[PlannedJob, float]], cores: int | None) 
         ends.append(seconds + max((ends[other] for other in job.after), default=0.0))
     work = sum(seconds * job.threads for job, seconds in jobs)
     return max([0.0, *ends, work / cores if cores else 0.0])
-
-
-def seconds_of_jobs(study: str, rule: str) -> list[float]:
-    """Wall seconds of finished jobs of a rule whose outputs did not come from the cache."""
-    folder = Paths(study).benchmarks
-    files = itertools.chain(Path().glob(f"{folder}/{rule}/**/*.tsv"), Path().glob(f"{folder}/{rule}.tsv"))
-    return [seconds for file in files if (seconds := seconds_of_job(file)) is not None]
 
 
 def seconds_of_job(benchmark: Path) -> float | None:

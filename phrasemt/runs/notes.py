@@ -20,7 +20,7 @@ import platform
 import subprocess
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -34,8 +34,8 @@ from phrasemt.workflow.paths import LOGS
 
 # Names the note of the run that a process belongs to; Snakemake's jobs inherit it, on other machines too.
 RUN = "PHRASEMT_RUN"
-# A process of another machine cannot be asked; it counts as dead this long after its last heartbeat.
-SILENCE = timedelta(minutes=10)
+# A process of another machine cannot be asked; it counts as dead this many seconds after its last heartbeat.
+SILENCE = 600
 # Seconds by which the clock of the machine may have been corrected since a process began.
 _CLOCK_CORRECTED = 60
 _HEARTBEAT = 30.0  # seconds
@@ -76,8 +76,10 @@ class _Note(BaseModel, frozen=True):
         if self.state != "running":
             return False
         if self.host != platform.node() or self.pid_namespace not in (None, _pid_namespace()):
-            beat = last_heartbeat(path)
-            return beat is not None and now - beat <= SILENCE
+            try:
+                return now.timestamp() - path.stat().st_mtime <= SILENCE
+            except OSError:
+                return False
         try:
             process = psutil.Process(self.pid)
             born, status = process.create_time(), process.status()
@@ -95,14 +97,6 @@ def _pid_namespace() -> str | None:
     with contextlib.suppress(OSError):
         return str(Path("/proc/self/ns/pid").readlink())
     return None
-
-
-def last_heartbeat(path: Path) -> datetime | None:
-    """The time of the last heartbeat of a process, whose note is in this file; None without such a file."""
-    try:
-        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    except OSError:
-        return None
 
 
 class TrainingReport(BaseModel, frozen=True):

@@ -300,7 +300,7 @@ def carry_sidecars(workflow: Any, flow: Flow) -> None:
         makers |= dict.fromkeys(outputs, rule)
         rule.set_output(*(f"{pattern}{SUFFIX}" for pattern in outputs))
     of_table = _paths_of(list(makers[flow.paths.table].input), folder)
-    translated = flow.every(flow.paths.translated_tokens, systems=flow.translating)
+    translated = flow.every(flow.paths.translated_tokens, systems=flow.study.translating)
     makers[flow.paths.report].set_input(lambda wildcards: [*of_table(wildcards), *translated])
     for rule in rules:
         rule.set_input(_sidecars(_paths_of(list(rule.input), folder), made))

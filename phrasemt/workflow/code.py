@@ -82,14 +82,10 @@ def _imports(module: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _source(module: str) -> bytes:
-    path = module_path(module)
-    return path.read_bytes() if path is not None else b""
-
-
 @functools.cache
 def _tree(module: str) -> ast.Module:
-    return ast.parse(_source(module))
+    path = module_path(module)
+    return ast.parse(path.read_bytes() if path is not None else b"")
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:

@@ -38,14 +38,8 @@ class Flow:
         self.generated = [name for name, dataset in study.datasets.items() if dataset.generator]
         self.contrast_sets = [name for dataset in study.datasets.values() for name in dataset.contrast_sets]
         self.partitioned = [name for name, dataset in study.datasets.items() if dataset.cut]
-        self.models = list(study.models)
-        self.outside = list(study.outside)
-        self.phrase_based = list(study.phrase_based)
-        self.translating = study.translating
         self.translating_by_training = [name for name in study.models if name in study.translating]
         self.challengers = [name for name in study.translating if name in study.baselines]
-        self.language_models = study.language_models
-        self.chunking = study.chunking
         self.chunked = [name for name, dataset in study.datasets.items() if dataset.target_chunks]
         self.with_subwords = [name for name, dataset in study.datasets.items() if dataset.subwords.unit != "word"]
         self.trained_parsers = [name for name, parser in study.parsers.items() if parser.train]

@@ -15,7 +15,7 @@ from phrasemt.registry.corpora import contrasts_of, files_of
 from phrasemt.registry.stanza_models import files_of_package
 from phrasemt.stages import STAGES
 from phrasemt.study.annotators import AnnotatedText, Parser
-from phrasemt.study.datasets import ContrastText, Dataset, DatasetText, RegistryText
+from phrasemt.study.datasets import Dataset, DatasetText, RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.study.tokenization import Side
 from phrasemt.workflow.paths import Paths, initial_weights
@@ -89,14 +89,20 @@ def _whole_texts(study: Study, job: Wildcards, side: Side) -> list[str]:
 
 def _original_files(study: Study, job: Wildcards) -> list[str]:
     """The fetched files that hold one side of a part of a registered corpus."""
-    files = files_of(job.corpus, job.part, job.language, functools.partial(is_at_hand, job.corpus))
+    files = files_of(job.corpus, job.part, job.language, functools.partial(file_at_hand, job.corpus))
     return [OriginalFile.pattern.at(corpus=job.corpus, file=file) for file in files]
 
 
 def _contrasts(study: Study, job: Wildcards) -> list[str]:
     """The files of a set of contrastive pairs, registered or your own."""
-    texts = study.datasets[job.dataset].contrast_sets[job.split]
-    return [file for text in texts for file in _contrast_files(text)]
+    found: list[str] = []
+    for text in study.datasets[job.dataset].contrast_sets[job.split]:
+        if isinstance(text, RegistryText):
+            files = contrasts_of(text.corpus, text.part).files
+            found += [OriginalFile.pattern.at(corpus=text.corpus, file=file) for file in files]
+        else:
+            found += map(str, text.files)
+    return found
 
 
 def _model_files(study: Study, job: Wildcards, role: str) -> list[str]:
@@ -199,24 +205,17 @@ FILES: dict[str, dict[str, _Files]] = {
 }
 
 
-def is_at_hand(corpus: str, file: str) -> bool:
-    """Whether a file of a corpus was fetched, or lies in the mirror that the environment names."""
-    mirror = os.environ.get(MIRROR)
-    fetched = Path(OriginalFile.pattern.at(corpus=corpus, file=file))
-    return fetched.is_file() or bool(mirror and Path(mirror, corpus, file).is_file())
+def file_at_hand(corpus: str, file: str) -> Path | None:
+    """A file of a corpus that was fetched, or lies in the mirror that the environment names."""
+    places = [Path(OriginalFile.pattern.at(corpus=corpus, file=file))]
+    places += [Path(mirror, corpus, file)] if (mirror := os.environ.get(MIRROR)) else []
+    return next((place for place in places if place.is_file()), None)
 
 
 def _text_path(text: DatasetText, dataset: Dataset, side: Side) -> str:
     if isinstance(text, RegistryText):
         return RegisteredText.pattern.at(corpus=text.corpus, part=text.part, language=dataset.language_of(side))
     return str(getattr(text, side))
-
-
-def _contrast_files(text: ContrastText) -> list[str]:
-    if isinstance(text, RegistryText):
-        files = contrasts_of(text.corpus, text.part).files
-        return [OriginalFile.pattern.at(corpus=text.corpus, file=file) for file in files]
-    return [str(path) for path in text.files]
 
 
 def _annotated_text(study: Study, text: AnnotatedText, language: str, kind: Literal["trees", "chunks"] | None) -> str:

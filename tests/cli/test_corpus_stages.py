@@ -63,8 +63,8 @@ def test_corpora_of_a_study(
     assert main(["corpora", "--study", str(repository / "studies" / "phrasal2020-en-ru.yaml")]) == 0
     out = capsys.readouterr().out
     by_file = {line.split()[1]: line.split(maxsplit=2)[2] for line in out.splitlines()[1:8]}
-    assert by_file["training-parallel-commoncrawl.tgz"].endswith(f"fetched: {here.relative_to(tmp_path)}")
-    assert by_file["UNv1.0.en-ru.tar.gz"].endswith("the mirror")
+    assert by_file["training-parallel-commoncrawl.tgz"].endswith(f" {here.relative_to(tmp_path)}")
+    assert by_file["UNv1.0.en-ru.tar.gz"].endswith(f" {tmp_path}/mirror/un-v1-en-ru/UNv1.0.en-ru.tar.gz")
     assert "by hand: log in at this address" in by_file["1mcorpus.zip"]
     assert by_file["wiki-titles.tgz"] == "9.5 MB  http://www.statmt.org/wmt15/wiki-titles.tgz"
     assert "7 files, 3.6 GB, without 3 files of unknown size" in out

@@ -34,7 +34,7 @@ def test_a_row_of_another_program_translates_and_is_not_trained(tmp_path: Path) 
     study = load_study(study_file(tmp_path, {"translations": "other.de", "form": "tokens"}))
     flow = Flow(study)
     assert (list(study.models), study.translating) == (["base"], ["base", "other"])
-    assert flow.every(flow.paths.training_record, systems=flow.models) == [
+    assert flow.every(flow.paths.training_record, systems=flow.study.models) == [
         f"results/rows/a.en-de/models/base/{seed}/training.json" for seed in (3, 1)
     ]
     assert flow.every(flow.paths.system_scores, systems=["other"]) == ["results/rows/a.en-de/scores/other/3.json"]
