@@ -19,7 +19,7 @@ from phrasemt.artefacts.sidecar import Origin, sidecar_path
 from phrasemt.cli import main
 from phrasemt.corpus import fetch
 from phrasemt.stages.syntax import TrainParser
-from phrasemt.text import vocab
+from phrasemt.text import subwords
 from phrasemt.workflow import cache as artefacts
 from phrasemt.workflow import run_stage
 from phrasemt.workflow.cache import Entry, clean, contents, entry_of
@@ -47,7 +47,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return run
 
-    for module, name in ((vocab, "build_vocabulary"), (fetch, "fetch_corpus")):
+    for module, name in ((subwords, "build_vocabulary"), (fetch, "fetch_corpus")):
         monkeypatch.setattr(module, name, counted(name, getattr(module, name)))
     return called
 
@@ -153,14 +153,14 @@ def test_places_of_model_files_count_where_a_card_names_them(tmp_path):
 
 
 def test_an_input_that_was_edited_meanwhile(study, runs, cache, monkeypatch):
-    build = vocab.build_vocabulary
+    build = subwords.build_vocabulary
 
     def edit(*, source: Path, **arguments: Any) -> None:
         build(source=source, **arguments)
         source.write_text("another\n")
 
     with monkeypatch.context() as editing:
-        editing.setattr(vocab, "build_vocabulary", edit)
+        editing.setattr(subwords, "build_vocabulary", edit)
         study("first")
     assert contents(cache) == {}
     study("second")
