@@ -18,9 +18,9 @@ Of several references BLEU takes the closest or the shortest length, and chrF an
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
-from pydantic import Discriminator, Tag, model_validator
+from pydantic import model_validator
 
 from phrasemt.artefacts.artefact import JsonFile, of_dataset
 from phrasemt.fields import Settings
@@ -80,12 +80,6 @@ class BleuScore(MetricScore):
     ref_len: int
 
 
-def _kind_of_metric(value: Any) -> str:
-    """The class of a score by its keys, so that a missing field is reported for the right class."""
-    keys = value if isinstance(value, dict) else vars(value)
-    return "BLEU" if set(keys) - {"score", "signature"} else "other"
-
-
 class Scores(Settings):
     """The scores of one test set.
 
@@ -95,12 +89,7 @@ class Scores(Settings):
 
     sentences: int
     references: dict[Literal["tokens", "text"], list[str]]
-    metrics: dict[
-        str,
-        Annotated[
-            Annotated[BleuScore, Tag("BLEU")] | Annotated[MetricScore, Tag("other")], Discriminator(_kind_of_metric)
-        ],
-    ]
+    metrics: dict[str, BleuScore | MetricScore]
     statistics: dict[str, list[list[int | float]]]
 
     @model_validator(mode="after")
