@@ -78,6 +78,14 @@ def study_name(study: Path) -> str:
     return load_study(study).study if study.suffix else str(study)
 
 
+def finished_file(path: str | Path, what: str, study: Path) -> Path:
+    """A file that a run of the study makes. Raises PhrasemtError, which says `what`, if it is not there yet."""
+    if not Path(path).is_file():
+        next_step = f"make study STUDY={study if study.suffix else 'STUDY.yaml'}"
+        raise PhrasemtError(what, where=path, found="no such file", next_step=next_step)
+    return Path(path)
+
+
 def changes_of(study: Path) -> Changes | None:
     """What has changed since the results of a study were made; None for a name, which has no settings to compare."""
     return changes_since(load_study(study)) if study.suffix else None

@@ -18,9 +18,8 @@ from pathlib import Path
 from phrasemt.artefacts.columns import Vocabulary
 from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.artefacts.table import Table
-from phrasemt.commands._arguments import FILE_OR_NAME, changes_of, study_name
+from phrasemt.commands._arguments import FILE_OR_NAME, changes_of, finished_file, study_name
 from phrasemt.commands._scores import Results, paired_test
-from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
 from phrasemt.printed.results import (
     HEDGES,
@@ -99,24 +98,21 @@ def run(options: argparse.Namespace) -> None:
     if options.studies:
         print(*_studies_of(papers), sep="\n")
         return
+    studies, form = options.study or [], options.format
     ratings = {one.system: one for one in score_sheets(options.ratings)[0]} if options.ratings else {}
-    if options.claims and options.format != "list":
-        _write_claims(papers, options.study or [], ratings, options.format)
-        return
-    if options.claims:
-        for number, paper in enumerate(papers):
-            sys.stdout.write("\n" if number else "")
-            sys.stdout.writelines(f"{line}\n" for line in _claims(paper, options.study or [], ratings))
-        return
     known: dict[PrintedAt, list[Known]] = defaultdict(list)
-    for place, one in (found for study in options.study or () for found in known_figures(study, ratings)):
+    for place, one in (found for study in studies if not options.claims for found in known_figures(study, ratings)):
         known[place].append(one)
+    if options.claims and form != "list":
+        _write_claims(papers, studies, ratings, form)
+        return
     for number, paper in enumerate(papers):
-        if options.format == "list":
-            sys.stdout.write("\n" if number else "")
-            sys.stdout.writelines(f"{line}\n" for line in _describe(paper, known if options.study else None))
-        else:
-            _write_tables(paper, known, options.format)
+        if form != "list":
+            _write_tables(paper, known, form)
+            continue
+        lines = _claims(paper, studies, ratings) if options.claims else _describe(paper, known if studies else None)
+        sys.stdout.write("\n" if number else "")
+        sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
 def _studies_of(papers: Sequence[Paper]) -> Iterator[str]:
@@ -282,10 +278,7 @@ def evidence_of(study: Study, content: Table, ratings: Mapping[str, SystemRating
 
 
 def _table(given: Path) -> Table:
-    path = Path(Paths(study_name(given)).table)
-    if not path.exists():
-        raise PhrasemtError("the study has no table yet", where=path, next_step="run the study, or leave it out")
-    return Table.read(path)
+    return Table.read(finished_file(Paths(study_name(given)).table, "the study has no table yet", given))
 
 
 def _of_scorecard(content: Table) -> Iterator[tuple[PrintedAt, Known]]:

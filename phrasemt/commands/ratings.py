@@ -5,8 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from phrasemt.commands._arguments import Output, add_dataset, add_study_option, choose, chosen_dataset, in_range
-from phrasemt.errors import PhrasemtError
+from phrasemt.commands._arguments import (
+    Output,
+    add_dataset,
+    add_study_option,
+    choose,
+    chosen_dataset,
+    finished_file,
+    in_range,
+)
 from phrasemt.files.lines import read_lines
 from phrasemt.runs.display import table
 from phrasemt.scoring.ratings import KEY, SCALES, RatedText, score_sheets, write_sheets
@@ -46,11 +53,12 @@ def _make(options: argparse.Namespace) -> None:
     systems = [choose("system", name, study.translating) for name in options.systems or study.translating]
     paths = Paths.of(study, dataset)
 
+    def lines(path: str) -> list[str]:
+        return list(read_lines(finished_file(path, "the study has not made this text yet", options.study)))
+
     def sides(split: str) -> list[list[str]]:
-        return [
-            _lines(Path(paths.clean_text.at(split=split, language=language)))
-            for language in study.datasets[dataset].languages
-        ]
+        languages = study.datasets[dataset].languages
+        return [lines(paths.clean_text.at(split=split, language=language)) for language in languages]
 
     known = list(study.datasets[dataset].test_sets)
     if options.test_sets:
@@ -61,20 +69,12 @@ def _make(options: argparse.Namespace) -> None:
     for test_set in chosen:
         sources, references = sides(test_set)
         translations = {
-            system: _lines(
-                Path(paths.translated_text.at(system=system, seed=study.seeds_of(system)[0], split=test_set))
-            )
+            system: lines(paths.translated_text.at(system=system, seed=study.seeds_of(system)[0], split=test_set))
             for system in dict.fromkeys(systems)
         }
         texts.append(RatedText(test_set, sources, references, translations))
     items = write_sheets(options.folder, texts, sentences=options.sentences, raters=options.raters, seed=options.draw)
     print(f"{options.folder}: {options.raters} sheets of {items} items; {KEY} stays with you")
-
-
-def _lines(path: Path) -> list[str]:
-    if not path.is_file():
-        raise PhrasemtError("no such file", where=path, next_step="run the study")
-    return list(read_lines(path))
 
 
 def _score(options: argparse.Namespace) -> None:

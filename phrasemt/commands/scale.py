@@ -18,7 +18,7 @@ import argparse
 import logging
 import sys
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -159,44 +159,38 @@ def run(options: argparse.Namespace) -> None:
 def scaled(raw: Mapping[str, Any], study: Study, size: str) -> Values:
     """Return the values of a study at another size.
 
-    raw: the values of the study file, with merge keys resolved. study: the study that they make. Translations of other
-    programs are of other test sets than those of the new size, so their rows are left out. Phrase-based systems have
-    no size.
+    raw: the values of the study file, with merge keys resolved. study: the study that they make. Phrase-based systems
+    have no size.
     Raises PhrasemtError if the size has no texts for a language pair, or no parser for a language.
     """
     values: Values = {**raw, "study": f"{study.study}-{size}", "title": f"{study.title or study.study} ({size})"}
     for key in ("datasets", "systems", "parsers", "chunkers"):
         values.pop(key, None)
-    prepare = _micro_datasets if size == "micro" else _small_datasets
-    values |= prepare(study)
-    values["systems"] = {
-        name: _system(raw["systems"][name], study.models[name], SIZES[size]) if name in study.models else {**given}
-        for name, given in raw["systems"].items()
-        if name not in study.outside
-    }
+    values |= _micro_datasets(study) if size == "micro" else _small_datasets(study)
+    values["systems"] = _systems(raw, study, lambda row, system: _system(row, system, SIZES[size]))
     return values
 
 
 def rehearsal(raw: Mapping[str, Any], study: Study) -> Values:
     """Return the values of the rehearsal of a study.
 
-    raw, study: as in `scaled`. A part of the pairs, one seed, few updates with one
-    evaluation, searches with outputs as long as the sources. Everything else is the study's own. Translations of other
-    programs are of whole test sets, so their rows are left out.
+    raw, study: as in `scaled`. A part of the pairs, one seed, few updates with one evaluation, searches with outputs as
+    long as the sources. Everything else is the study's own.
     """
-    systems = {
-        name: _rehearsed(raw["systems"][name], study.models[name]) if name in study.models else {**given}
-        for name, given in raw["systems"].items()
-        if name not in study.outside
-    }
     return {
         **raw,
         "study": f"{study.study}-{REHEARSAL}",
         "title": f"{study.title or study.study} ({REHEARSAL})",
         "seeds": study.seeds[:1],
         "datasets": {name: _sampled(raw["datasets"][name], dataset) for name, dataset in study.datasets.items()},
-        "systems": systems,
+        "systems": _systems(raw, study, _rehearsed),
     }
+
+
+def _systems(raw: Mapping[str, Any], study: Study, changed: Callable[[Values, System], Values]) -> Values:
+    """Return the rows. Translations of other programs are of other test sets, so their rows are left out."""
+    rows = {name: values for name, values in raw["systems"].items() if name not in study.outside}
+    return {name: changed(row, study.models[name]) if name in study.models else row for name, row in rows.items()}
 
 
 def _sampled(raw: Mapping[str, Any], dataset: Dataset) -> Values:

@@ -6,8 +6,15 @@ import argparse
 import re
 from pathlib import Path
 
-from phrasemt.commands._arguments import FILE_OR_NAME, Output, add_study, changes_of, print_changes, study_name
-from phrasemt.errors import PhrasemtError
+from phrasemt.commands._arguments import (
+    FILE_OR_NAME,
+    Output,
+    add_study,
+    changes_of,
+    finished_file,
+    print_changes,
+    study_name,
+)
 from phrasemt.files.lines import read_lines, write_text
 from phrasemt.workflow.paths import Paths
 
@@ -22,12 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print the table, or write the figures. Raises PhrasemtError, with the command that makes what is not there."""
     paths = Paths(study_name(options.study))
-    table, report = Path(paths.markdown_table), Path(paths.report)
-    wanted = table if options.figures is None else report
-    if not wanted.exists():
-        study = options.study if options.study.suffix else "STUDY.yaml"
-        next_step = f"make study STUDY={study}"
-        raise PhrasemtError("there are no results yet", where=wanted, next_step=next_step)
+    report, wanted = Path(paths.report), paths.markdown_table if options.figures is None else paths.report
+    found = finished_file(wanted, "there are no results yet", options.study)
     changes = changes_of(options.study)
     if options.figures is not None:
         if changes is not None:
@@ -35,7 +38,7 @@ def run(options: argparse.Namespace) -> None:
         _write_figures(report, options.figures)
         return
     print_changes(changes)
-    for line in read_lines(table):
+    for line in read_lines(found):
         print(line)
     if report.exists():
         print(f"\nReport: {report}")

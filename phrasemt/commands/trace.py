@@ -19,7 +19,15 @@ from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.translations import Translations
-from phrasemt.commands._arguments import add_dataset, add_study_option, choose, chosen_dataset, in_range, print_changes
+from phrasemt.commands._arguments import (
+    add_dataset,
+    add_study_option,
+    choose,
+    chosen_dataset,
+    finished_file,
+    in_range,
+    print_changes,
+)
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.files.lines import count_lines, read_lines
 from phrasemt.stages import STAGES
@@ -84,11 +92,8 @@ def run(options: argparse.Namespace) -> None:
         ends += (Path(phrases.at(segmenter=segmenter)) for segmenter in pair.study.segmentations)
     else:
         seed = pair.study.seeds_of(pair.system)[0] if options.seed is None else options.seed
-        translations = Path(pair.paths.translated_tokens.at(system=pair.system, seed=seed, split=pair.split))
-        if not translations.exists():
-            next_step = f"make study STUDY={options.study}, or choose another --seed"
-            raise PhrasemtError("not translated yet", where=translations, next_step=next_step)
-        ends.append(translations)
+        translations = pair.paths.translated_tokens.at(system=pair.system, seed=seed, split=pair.split)
+        ends.append(finished_file(translations, f"not translated with seed {seed} yet", options.study))
     runs = stages_to(ends)
     if pair.system is not None and (table := Path(pair.paths.table)).exists():
         runs += [one for one in stages_to([table]) if one.stage == "make_table"]
@@ -256,10 +261,7 @@ def _chosen_pair(options: argparse.Namespace) -> Pair:
         raise PhrasemtError("not a pair", where=options.pair[:100], expected="SPLIT:ROW with rows from 1, e.g. test:17")
     split = choose("split", split, list(study.datasets[dataset].split_names))
     paths = Paths.of(study, dataset)
-    examples = Path(paths.examples.at(split=split))
-    if not examples.exists():
-        next_step = f"make study STUDY={options.study}"
-        raise PhrasemtError(f"{split} is not prepared yet", where=examples, found="no such file", next_step=next_step)
+    finished_file(paths.examples.at(split=split), f"{split} is not prepared yet", options.study)
     system = None if options.system is None else choose("system", options.system, list(study.systems))
     if system is not None and system not in study.translating:
         next_step = "leave out --system to see the stages up to the examples"
