@@ -75,7 +75,7 @@ def _wrong_lengths(study: Study) -> Iterator[str]:
 def _to_bring(study: Study) -> Iterator[str]:
     """Yield what a person has to get, of the registered files that no program may fetch and that are not here."""
     missing: dict[str, list[str]] = defaultdict(list)
-    for (corpus, name), file in files_of_study(study)[0].items():
+    for (corpus, name), file in files_of_study(study).items():
         if file.by_hand and not file_at_hand(corpus, name):
             missing[file.by_hand].append(f"{corpus}/{name}")
     for how, files in missing.items():

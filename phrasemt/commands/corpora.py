@@ -15,6 +15,7 @@ from phrasemt.runs.display import size, table
 from phrasemt.study.datasets import RegistryText
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
+from phrasemt.workflow.check import texts_of_the_user
 from phrasemt.workflow.inputs import file_at_hand
 
 
@@ -61,7 +62,7 @@ def _list() -> Iterator[str]:
 
 def _needed(study: Study) -> Iterator[str]:
     """Yield the files that a study fetches with their terms, and your own texts."""
-    fetched, own = files_of_study(study)
+    fetched = files_of_study(study)
     rows = [("corpus", "file", "size", "from")]
     for (corpus_id, name), file in fetched.items():
         origin = f"by hand: {file.by_hand} ({file.url})" if file.by_hand else file.url
@@ -77,37 +78,30 @@ def _needed(study: Study) -> Iterator[str]:
         yield "terms"
         for corpus_id in dict.fromkeys(corpus_id for corpus_id, _ in fetched):
             yield f"  {corpus_id}: {corpus(corpus_id).terms}"
-    for path in own:
+    for path in dict.fromkeys(path for _, path in texts_of_the_user(study)):
         yield f"your file: {path}{'' if path.is_file() else ' (missing)'}"
     for name, parser in study.parsers.items():
         if parser.published:
             yield f"parser {name}: Stanza's package {parser.published}"
 
 
-def files_of_study(study: Study) -> tuple[dict[tuple[str, str], SourceFile], list[Path]]:
-    """Return the registered files that a study reads, by corpus and name, and your own texts."""
+def files_of_study(study: Study) -> dict[tuple[str, str], SourceFile]:
+    """Return the registered files that a study reads, by corpus and name."""
     sides: list[tuple[str, str, str]] = []  # corpus, part, language
     files: dict[tuple[str, str], SourceFile] = {}
-    own: list[Path] = []
     for dataset in study.datasets.values():
         for _, text in dataset.texts:
             if isinstance(text, RegistryText):
                 sides += [(text.corpus, text.part, language) for language in dataset.languages]
-            else:
-                own += text.files.values()
         for _, pairs in dataset.contrast_texts:
             if isinstance(pairs, RegistryText):
                 names = contrasts_of(pairs.corpus, pairs.part).files
                 files |= {(pairs.corpus, name): source_file(pairs.corpus, name) for name in names}
-            else:
-                own += pairs.files
     for annotator in study.annotators.values():
         for _, annotated in annotator.texts:
             if annotated.corpus and annotated.part:
                 sides.append((annotated.corpus, annotated.part, annotator.language))
-            elif annotated.file:
-                own.append(annotated.file)
     for corpus_id, part, language in sides:
         read = files_of(corpus_id, part, language, functools.partial(file_at_hand, corpus_id))
         files |= {(corpus_id, name): source_file(corpus_id, name) for name in read}
-    return files, list(dict.fromkeys(own))
+    return files

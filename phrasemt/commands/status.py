@@ -1,8 +1,4 @@
-"""`phrasemt status`: show the progress of the last run of a study: its jobs by state, and its expected end.
-
-The command reads only small files that Snakemake's main process, stages and trainings write
-(phrasemt/runs/notes.py), so it can be called at any time, beside a run on this machine or on a cluster.
-"""
+"""`phrasemt status`: show the progress of the last run of a study, from notes (phrasemt/runs/notes.py)."""
 
 from __future__ import annotations
 

@@ -83,7 +83,9 @@ def _row(store: AnnotationStore) -> list[str]:
 
 
 def _clean_up(options: argparse.Namespace) -> None:
-    _check_folder(options.cache)
+    if not options.cache.is_dir():  # its name may be mistyped
+        next_step = f"check --cache, or the environment variable {CACHE}"
+        raise PhrasemtError("no such folder", where=options.cache, next_step=next_step)
     for store in AnnotationStore.all(options.cache):
         done = store.clean()
         merged = f"{done.blobs:,} files merged into others, {done.leftovers:,} leftovers removed"
@@ -97,11 +99,3 @@ def _clean_up(options: argparse.Namespace) -> None:
 
 def _refused(done: Cleaning) -> str:
     return f"; {done.refused:,} belong to other users, who can remove them" if done.refused else ""
-
-
-def _check_folder(cache: Path) -> None:
-    """Raise PhrasemtError for a folder that does not exist; its name may be mistyped."""
-    if not cache.is_dir():
-        raise PhrasemtError(
-            "no such folder", where=cache, next_step=f"check --cache, or the environment variable {CACHE}"
-        )

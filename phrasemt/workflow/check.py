@@ -253,7 +253,7 @@ def _place(study: Study, annotator: str) -> str:
 def missing_texts(study: Study) -> Iterator[str]:
     """Your own texts that are missing. A missing folder is one mistake."""
     missing: dict[Path, list[str]] = {}  # folder: its files
-    for where, file in _texts_of_the_user(study):
+    for where, file in texts_of_the_user(study):
         if not file.is_file() and file.parent.is_dir():
             yield f"{where}: no such file: {file}"
         elif not file.is_file():
@@ -264,7 +264,7 @@ def missing_texts(study: Study) -> Iterator[str]:
 
 def _file_problems(study: Study) -> Iterator[str]:
     yield from missing_texts(study)
-    for where, file in _texts_of_the_user(study):
+    for where, file in texts_of_the_user(study):
         if file.is_file():
             yield from _refusals(where, _check_text, file)
     for where, file in _files_of_the_user(study):
@@ -276,7 +276,7 @@ def _file_problems(study: Study) -> Iterator[str]:
 
 def _future_problems(study: Study) -> Iterator[str]:
     """Files that are dated in the future, so outputs would be older than their inputs, which ends a run."""
-    for where, file in (*_texts_of_the_user(study), *_files_of_the_user(study)):
+    for where, file in (*texts_of_the_user(study), *_files_of_the_user(study)):
         if file.is_file() and (ahead := file.stat().st_mtime - time.time()) > _CLOCKS_DIFFER:
             yield f"{where}: {file} is dated {ahead / 60:,.0f} minutes ahead of this clock; next: touch {file}"
 
@@ -295,7 +295,7 @@ def _check_weights(file: Path) -> None:
         raise DataError("not a readable weights file", where=file, found=str(error)) from None
 
 
-def _texts_of_the_user(study: Study) -> Iterator[tuple[str, Path]]:
+def texts_of_the_user(study: Study) -> Iterator[tuple[str, Path]]:
     """The places of a study that name a file with text, and the file."""
     for name, dataset in study.datasets.items():
         for where, text in dataset.texts:
