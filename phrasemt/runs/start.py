@@ -71,7 +71,10 @@ def open_study(workflow: Any, config: Mapping[str, Any]) -> Flow:
     config.yaml and forgive keys given twice. A study with mistakes ends the run with all of them and exit code 2.
     """
     if not workflow.modifier.is_main_snakefile():
-        return _open_module(workflow, config)
+        # Snakemake calls no hooks of modules, so the run has no note.
+        where = f"config of module {workflow.modifier.namespace}"
+        study = checked(study_of(dict(config), where), where)
+        return _prepare(workflow, study, Path(f"{study.study}.yaml"))
     path = _chosen_file(workflow.config_settings)
     if not workflow.is_main_process and (run := run_of_this_process()):
         path = copy_of_study(run)  # a job on a cluster reads the study again, which may have been edited since
@@ -79,13 +82,6 @@ def open_study(workflow: Any, config: Mapping[str, Any]) -> Flow:
     text = path.read_text(encoding="utf-8")
     Journal.opened = Journal(workflow, flow.study.study, text)
     return flow
-
-
-def _open_module(workflow: Any, config: Mapping[str, Any]) -> Flow:
-    """The study of a module. Snakemake calls no hooks of modules, so the run has no note."""
-    where = f"config of module {workflow.modifier.namespace}"
-    study = checked(study_of(dict(config), where), where)
-    return _prepare(workflow, study, Path(f"{study.study}.yaml"))
 
 
 def _prepare(workflow: Any, study: Study, path: Path) -> Flow:

@@ -8,7 +8,6 @@ the baseline are compared: the baseline of the row (`Study.baseline_of`) must st
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from phrasemt.fields import Settings
 from phrasemt.printed.results import (
@@ -153,7 +152,11 @@ def _on_dataset(
             yield figure, [found for found in names if found is not None] if None not in names else [], True
         return
     others = [figure for figure in compared if figure.of_column.difference_to in (None, baseline)]
-    same_pair = [figure for figure in others if _languages(figure) == dataset.languages]
+    same_pair = [
+        figure
+        for figure in others
+        if figure.data and (figure.data.source_language, figure.data.target_language) == dataset.languages
+    ]
     chosen = same_pair or others
     averages = [
         figure
@@ -168,10 +171,6 @@ def _on_dataset(
     chosen = averages or [figure for figure in chosen if len(figure.test_sets) == 1] or chosen
     for test_set in dataset.test_sets:
         yield from ((figure, [test_set], False) for figure in chosen)
-
-
-def _languages(figure: Figure) -> tuple[str | None, str] | None:
-    return None if figure.data is None else (figure.data.source_language, figure.data.target_language)
 
 
 def _compared(
@@ -344,11 +343,8 @@ def _has_size(study: Study, system: str | None, paper: Paper, place: str) -> boo
     printed = paper_size(paper.tables[table].rows[row])
     if system not in study.models or printed is None:
         return True
-    return _sizes(study.models[system]) == _sizes(printed)
-
-
-def _sizes(system: System) -> list[Any]:
-    return [getattr(system.model, key, None) for key in _SIZE]
+    ours, theirs = study.models[system].model, printed.model
+    return all(getattr(ours, key, None) == getattr(theirs, key, None) for key in _SIZE)
 
 
 def _standing_for(study: Study, place: str) -> list[str | None]:
