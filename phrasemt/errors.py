@@ -93,9 +93,9 @@ def lacks_memory(error: BaseException) -> bool:
     )
 
 
-def did_you_mean(name: str, allowed: Iterable[str]) -> str:
+def did_you_mean(name: str, allowed: Iterable[str], *, cutoff: float = 0.6) -> str:
     """The end of a message about an unknown name: the nearest of the allowed names, or nothing if none is near."""
-    near = difflib.get_close_matches(name.lower(), allowed, n=1)
+    near = difflib.get_close_matches(name.lower(), allowed, n=1, cutoff=cutoff)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

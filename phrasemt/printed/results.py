@@ -444,6 +444,6 @@ def data_at(place: str) -> PaperData:
 
 def _known(kind: str, name: str, known: Mapping[str, _Item]) -> _Item:
     if name not in known:
-        found, next_step = f"{name!r}{did_you_mean(name, known)}", "run `phrasemt papers` to list them"
+        found, next_step = f"{name!r}{did_you_mean(name, known, cutoff=0.5)}", "run `phrasemt papers` to list them"
         raise DataError(f"no such {kind}", found=found, next_step=next_step)
     return known[name]

@@ -230,6 +230,6 @@ def look_up(kind: str, name: str, known: Mapping[str, Item], *, where: str, next
     """The entry of this name. Raises DataError, which names the nearest one, for an unknown name."""
     if name in known:
         return known[name]
-    found = f"{name!r}{did_you_mean(name, known)}"
+    found = f"{name!r}{did_you_mean(name, known, cutoff=0.5)}"
     expected = f"one of {', '.join(known) or 'nothing'}"
     raise DataError(f"unknown {kind}", where=where, expected=expected, found=found, next_step=next_step)
