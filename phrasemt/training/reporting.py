@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import resource
-import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -139,6 +138,6 @@ class Reporter(ExitStack):
         """The most memory so far: of PyTorch's tensors on a GPU, of the whole process without one."""
         if self._device.type == "cuda":
             size = torch.cuda.max_memory_allocated(self._device)
-        else:  # Linux counts in KiB, macOS in bytes
-            size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        else:
+            size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # of Linux, in KiB
         return round(size / 2**20, 1)
