@@ -96,8 +96,7 @@ UserPath = Annotated[Path, AfterValidator(usable_path)]
 Language = Annotated[str, _text(r"^[a-z]{2,3}$", "a language code such as en or deu")]
 Seed = Annotated[int, Field(ge=0, lt=2**31), Number()]
 Probability = Annotated[float, Field(ge=0, lt=1), Number()]
-WIDEST = 65_536
-Width = Annotated[int, Field(gt=0), Number(at_most=WIDEST, because="a square matrix of this width takes 16 GiB")]
+Width = Annotated[int, Field(gt=0), Number(at_most=65_536, because="a square matrix of this width takes 16 GiB")]
 Depth = Annotated[int, Field(gt=0), Number(at_most=1_000, because="all layers are in memory at once")]
 Updates = Annotated[
     int, Field(gt=0), Number(at_most=100_000_000, because="at ten updates a second these take four months")

@@ -9,7 +9,6 @@ docs/decisions.md.
 
 from __future__ import annotations
 
-import bisect
 import importlib.util
 import re
 from abc import ABC, abstractmethod
@@ -27,8 +26,9 @@ from pydantic import (
     model_validator,
 )
 
-from phrasemt.fields import WIDEST, Depth, Number, Positions, Probability, Settings, UserPath, Width, refuse, sections
+from phrasemt.fields import Depth, Number, Positions, Probability, Settings, UserPath, Width, refuse, sections
 from phrasemt.phrase_modes import PHRASE_MODES
+from phrasemt.symbols import CHUNK_LABELS
 
 Multiple = Annotated[
     float, Field(gt=0), Number(at_most=64, because="the layer is this many times as wide as the model")
@@ -235,15 +235,22 @@ class Layers(Architecture):
     def learning_rate_width(self) -> int:
         return self.width
 
-    def as_large(self, layers: int) -> dict[str, Control]:
+    def parameters_of_attention(self, to_itself: int, to_source: int) -> int:
+        """What `attention` adds to so many attentions (Shaw et al., Eqs. 3-4; Nguyen et al., Eqs. 5-10)."""
+        if self.attention == "relative":
+            return to_itself * 2 * (2 * self.rel_k + 1) * (self.width // self.heads)
+        orders = range(2, self.ngrams + 1) if self.attention == "ngrams" else ()
+        return (to_itself + to_source) * sum(2 * n * self.width**2 for n in orders)
+
+    def as_large(self, layers: int, added: int) -> dict[str, Control]:
         """The control `same-size`: the plain counterpart with wider feed-forward networks, or nothing.
 
-        layers: number of these networks.
+        layers: with such a network. added: parameters in use that the counterpart does not have.
         """
-        plain = self.plain_counterpart
-        wider = round((_parameters_in_use(self) - _parameters_in_use(plain)) / (layers * (2 * self.width + 1)))
+        wider = round(added / (layers * (2 * self.width + 1)))
         if not wider:
             return {}
+        plain = self.plain_counterpart
         model = type(plain).model_validate({**plain.model_dump(), "ffn_width": self.ffn_width + wider})
         title = f"Transformer as large as {{title}}, feed-forward width {self.ffn_width + wider:,}"
         return {"same-size": Control(model, title)}
@@ -272,7 +279,13 @@ class TransformerModel(Layers):
 
     @property
     def own_controls(self) -> dict[str, Control]:
-        return self.as_large(self.encoder_layers + self.decoder_layers)
+        added = self.added_parameters if self.family in _NAMES else _added_by_own_family(self)
+        return self.as_large(self.encoder_layers + self.decoder_layers, added)
+
+    @property
+    def added_parameters(self) -> int:
+        """The parameters in use that the plain counterpart does not have."""
+        return self.parameters_of_attention(self.encoder_layers + self.decoder_layers, self.decoder_layers)
 
 
 class PhraseRepresentationModel(TransformerModel):
@@ -351,6 +364,19 @@ class PhraseRepresentationModel(TransformerModel):
         return found
 
     @property
+    def added_parameters(self) -> int:
+        """Those of Eqs. (3), (6), (7) and (8); without phrases, only what Eq. (8) makes of the tokens."""
+        d, layers = self.width, self.encoder_layers + self.decoder_layers
+        combined, scored = round(self.combine_hidden * d), round(self.score_hidden * d)
+        levels = self.encoder_layers + 1
+        mixtures = levels * self.decoder_layers  # a matrix of Eq. (6)
+        of_phrases = layers * (4 * d**2 + d * combined) + (self.ta == "on") * mixtures
+        if self.pool == "attn" and self.score == "additive":
+            of_phrases += levels * (2 * d * scored + scored + scored + 1)
+        own = layers * (2 * d * combined + combined + d + 2 * d) + self.ta_tokens * mixtures
+        return super().added_parameters + own + (of_phrases if self.source_phrases else 0)
+
+    @property
     def source_begins_with_bos(self) -> bool:
         return self.src_bos
 
@@ -378,7 +404,7 @@ class LanguageModel(Layers):
 
     @property
     def own_controls(self) -> dict[str, Control]:
-        return self.as_large(self.layers)
+        return self.as_large(self.layers, self.parameters_of_attention(self.layers, 0))
 
 
 class RecurrentModel(Architecture):
@@ -412,21 +438,41 @@ class RecurrentModel(Architecture):
         return self.model_dump(include=RecurrentModel.model_fields.keys() - {"family"})
 
     @property
+    @abstractmethod
+    def parameters_of_states(self) -> int:
+        """All parameters without embeddings and output layer, which do not depend on the width of the states."""
+
+    @property
     def own_controls(self) -> dict[str, Control]:
         """`same-size`: dl4mt of one decoder layer with wider states."""
 
         def wider(hidden: int) -> Dl4mtModel:
             return Dl4mtModel.model_validate({"family": "dl4mt", **self._sizes(), "hidden": hidden})
 
-        def parameters(hidden: int) -> int:
-            return _parameters_in_use(wider(hidden))
-
-        wanted, widths = _parameters_in_use(self), range(self.hidden, WIDEST)
-        last = bisect.bisect_right(widths, wanted, lo=1, key=parameters) - 1
-        nearest = min(widths[last : last + 2], key=lambda hidden: abs(parameters(hidden) - wanted))
+        wanted, last = self.parameters_of_states, self.hidden
+        if self.family not in _NAMES:
+            wanted = wider(last).parameters_of_states + _added_by_own_family(self)
+        while wider(last + 1).parameters_of_states <= wanted:
+            last += 1
+        nearest = min((last, last + 1), key=lambda hidden: abs(wider(hidden).parameters_of_states - wanted))
         if nearest == self.hidden:
             return {}
         return {"same-size": Control(wider(nearest), f"dl4mt as large as {{title}}, states of {nearest:,}")}
+
+    def _encoder_and_start(self) -> int:
+        """Two cells over the source, and the state before the first word."""
+        return 2 * _cell(self.embedding, self.hidden) + 2 * self.hidden**2 + self.hidden
+
+    def _attention(self, query: int) -> int:
+        width = self.attention_width or 2 * self.hidden
+        return width * (query + 2 * self.hidden + 2) + 1
+
+    def _readout(self, *inputs: int) -> int:
+        return (self.readout_width or self.embedding) * (2 if self.readout == "maxout" else 1) * (sum(inputs) + 1)
+
+
+def _cell(inputs: int, states: int) -> int:
+    return 3 * states * (inputs + states + 1)
 
 
 class Dl4mtModel(RecurrentModel):
@@ -434,6 +480,13 @@ class Dl4mtModel(RecurrentModel):
 
     family: Literal["dl4mt"] = Field(description="model family, phrasemt/models/<family>.py")
     decoder_layers: Annotated[Literal[1, 2], Number()] = Field(1, description="1: dl4mt; 2: dl4mt-2, with a second GRU")
+
+    @property
+    def parameters_of_states(self) -> int:
+        e, h, context = self.embedding, self.hidden, 2 * self.hidden
+        second_layer = context * h + h + _cell(h + context, h) if self.decoder_layers == 2 else 0
+        cells = _cell(e, h) + self._attention(h) + _cell(context, h)
+        return self._encoder_and_start() + cells + second_layer + self._readout(h, e, context)
 
 
 class BiscaleSearch(Settings):
@@ -479,6 +532,18 @@ class BiscaleModel(RecurrentModel):
         return self
 
     @property
+    def parameters_of_states(self) -> int:
+        e, h, p, q, context = self.embedding, self.hidden, self.chunk_hidden, self.chunk_embedding, 2 * self.hidden
+        by_word = self.attention == "word"
+        reads_context = by_word or self.word_inputs == "p+c"
+        words = _cell(e, h) + _cell(p + context * reads_context, h)
+        chunks = context * p + p + q * h + _cell(q, p) + self._attention(h if by_word else p) + _cell(context, p)
+        boundaries = q * (e + h + 1) + 2 * (q + 1)
+        labels = q * (p + q + context + 1) + len(CHUNK_LABELS) * (q + 1)
+        readout = self._readout(h, e, context if reads_context else p)
+        return self._encoder_and_start() + words + chunks + boundaries + labels + readout
+
+    @property
     def trained_part(self) -> Architecture:
         return self.model_copy(update={"search": BiscaleSearch()})
 
@@ -505,14 +570,17 @@ def own_settings(family: object) -> type[Architecture] | None:
     return found if family in get_args(found.model_fields["family"].annotation) else None
 
 
-def _parameters_in_use(model: Architecture) -> int:
-    """The parameters that change the outputs of a model with a vocabulary of nine words."""
-    import torch  # takes seconds, for which only studies with controls wait
+def _added_by_own_family(model: Architecture) -> int:
+    """The parameters in use that the plain counterpart does not have, from models that torch makes without memory."""
+    import torch  # which the module of the family has brought (`own_settings`)
 
-    family = importlib.import_module(f"phrasemt.models.{model.family}")
-    with torch.device("meta"):
-        built = family.build(model, source_vocabulary=9, target_vocabulary=9)
-    return int(sum(parameter.numel() for parameter in built.parameters()) - built.idle_parameters())
+    def in_use(settings: Architecture) -> int:
+        family = importlib.import_module(f"phrasemt.models.{settings.family}")
+        with torch.device("meta"):
+            built = family.build(settings, source_vocabulary=9, target_vocabulary=9)
+        return int(sum(parameter.numel() for parameter in built.parameters()) - built.idle_parameters())
+
+    return in_use(model) - in_use(model.plain_counterpart)
 
 
 def _of_any_family(value: Any, of_the_papers: ValidatorFunctionWrapHandler) -> Any:

@@ -224,10 +224,10 @@ class System(TableRow):
 
     @model_validator(mode="after")
     def _has_such_controls(self) -> System:
-        known = self.model.own_controls if self.controls else {}
         for control in self.controls:
-            if control not in known:
-                allowed, near = ", ".join(known) or "none", did_you_mean(control, known)
+            if control not in (known := self.model.own_controls):
+                allowed = ", ".join(known) or "none"
+                near = did_you_mean(control, known)
                 raise ValueError(f"controls: found {control!r}, allowed for this model: {allowed}{near}")
         return self
 
