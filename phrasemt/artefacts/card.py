@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, ModelWrapValidatorHandler, computed_field, model_validator
+from pydantic import Field, ModelWrapValidatorHandler, ValidationInfo, computed_field, model_validator
 
 from phrasemt.artefacts.artefact import JsonFile, of_study
 from phrasemt.fields import Settings
@@ -54,10 +54,10 @@ class Card(JsonFile, pattern=of_study("annotators/{annotator}/annotator.json")):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _has_its_fingerprint(cls, values: Any, make: ModelWrapValidatorHandler[Self]) -> Self:
+    def _has_its_fingerprint(cls, values: Any, make: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
         found = values.pop("fingerprint", None) if isinstance(values, dict) else None
         card = make(values)
-        if found not in (None, card.fingerprint):
+        if info.mode == "json" and found != card.fingerprint:  # of a file
             raise ValueError(f"fingerprint {found} instead of {card.fingerprint}")
         return card
 

@@ -47,8 +47,17 @@ def is_first() -> bool:
 
 
 def place_in_group(variable: str, default: int) -> int:
-    """A number that a launcher sets, such as RANK."""
-    return int(os.environ.get(variable, default))
+    """A number that a launcher sets, such as RANK. Raises PhrasemtError for anything but a whole number."""
+    found = os.environ.get(variable, str(default))
+    if not found.isdecimal():
+        raise PhrasemtError(
+            "not a number of a launcher",
+            where=f"environment variable {variable}",
+            expected="a whole number",
+            found=repr(found[:40]),
+            next_step=f"unset {variable}",
+        )
+    return int(found)
 
 
 def refuse_stray_rank(*, several: bool) -> None:

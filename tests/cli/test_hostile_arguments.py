@@ -127,6 +127,7 @@ def test_every_number_of_the_command_line_has_a_range(command: str) -> None:
     [
         ("show small", {"PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}, 0, "Übersetzung ▁"),
         ("show small", {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}, 0, "Übersetzung ▁"),
+        ("describe --system base", {"RANK": "x"}, 2, "environment variable RANK: not a number of a launcher"),
         ("check mine.yaml", {"RANK": "1"}, 2, "environment variable RANK: a number of a launcher where none started"),
         ("check mine.yaml", {"HOME": "/proc/no"}, 2, "Snakemake's cache cannot be made"),
         ("plan mine.yaml", {"HOME": "/proc/no"}, 2, "Next: set HOME or XDG_CACHE_HOME"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 
 import pytest
@@ -72,4 +73,14 @@ def test_an_altered_card_is_noticed(tmp_path: Path, models: dict[str, Path], old
     describe(path, models, "constituency", "vectors")
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(DamagedFileError, match=f"(?s){message}"):
+        Card.read(path)
+
+
+def test_a_card_without_a_fingerprint_is_refused(tmp_path: Path, models: dict[str, Path]) -> None:
+    path = tmp_path / "card.json"
+    describe(path, models, "constituency", "vectors")
+    content = json.loads(path.read_text())
+    del content["fingerprint"]
+    path.write_text(json.dumps(content))
+    with pytest.raises(DamagedFileError, match="fingerprint None instead of"):
         Card.read(path)
