@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from runs import FOLDER, Run, TestSet, read_runs
 
 from phrasemt.artefacts.scores import GainByLength, MetricComparison
@@ -50,7 +51,7 @@ COMPARED = [
     if "compared" in one
 ]
 _UNSEEDED = ("multi30k-moses/captions/untuned", "multi30k-moses/captions-into-english/untuned")
-_DRAWS = {"samples": 10_000, "seed": 12345}
+DRAWS = {"samples": 10_000, "seed": 12345}
 
 
 @functools.cache
@@ -60,7 +61,7 @@ def runs(key: str) -> tuple[Run, ...]:
     system, _, seed = name.partition(".")
     found = tuple(
         run
-        for run in _of_study(study)
+        for run in of_study(study)
         if run.system == system and seed in ("", str(run.seed)) and dataset in ([], [run.dataset])
     )
     assert len({run.dataset for run in found}) == 1, key
@@ -68,7 +69,7 @@ def runs(key: str) -> tuple[Run, ...]:
 
 
 @functools.cache
-def _of_study(study: str) -> list[Run]:
+def of_study(study: str) -> list[Run]:
     return read_runs(study)
 
 
@@ -95,7 +96,7 @@ def comparison(system: str, baseline: str) -> dict[str, MetricComparison]:
     sides = _resampled(baseline), _resampled(system)
     variations = _variations(system.split("/")[0], runs(system)[0].dataset)
     unseeded = [key in _UNSEEDED for key in (baseline, system)]
-    return compare_resampled(*sides, variations=variations, unseeded=unseeded, seed=_DRAWS["seed"])
+    return compare_resampled(*sides, variations=variations, unseeded=unseeded, seed=DRAWS["seed"])
 
 
 @functools.cache
@@ -107,7 +108,7 @@ def _variations(study: str, dataset: str) -> dict[str, SeedVariation]:
 def _repeated(study: str, dataset: str) -> list[str]:
     """The systems that tell how much the trainings of a study differ: those with several seeds."""
     study = STUDIES[study].get("repeated_in", study)
-    found = [run.system for run in _of_study(study) if run.dataset == dataset and run.test_sets]
+    found = [run.system for run in of_study(study) if run.dataset == dataset and run.test_sets]
     return [f"{study}/{dataset}/{system}" for system in sorted(set(found)) if found.count(system) > 1]
 
 
@@ -118,7 +119,18 @@ def _resampled(key: str) -> ResampledRuns:
     for scores in (part.scores for part in parts(key)):
         printed = {name: metric for name, metric in scores.metrics.items() if name in _METRICS}
         of_runs.append(scores.model_copy(update={"metrics": printed}))
-    return resample(of_runs, **_DRAWS)
+    return resample(of_runs, **DRAWS)
+
+
+def words_of(part: TestSet) -> NDArray[np.int64]:
+    """The words of each source. Earlier runs have none, so those of any run with the same references."""
+    return np.array(_source_words()[str(part.references)])
+
+
+@functools.cache
+def _source_words() -> dict[str, list[int]]:
+    all_parts = (part for study in STUDIES for run in of_study(study) for part in run.test_sets.values())
+    return {str(part.references): part.source_words for part in all_parts if part.source_words}
 
 
 # On Multi30k, up to so many words of the source; the last group has 102 of 1,000 sentences. Elsewhere quarters.
@@ -130,9 +142,7 @@ def by_length(system: str, other: str = "", metric: str = "bleu_tok") -> GainByL
     """The gain of a system over another one, or its baseline, by the words of the source."""
     study = system.split("/")[0]
     baseline, repeated = other or family_of(system)[1], _repeated(study, runs(system)[0].dataset)
-    # Earlier runs have no lengths: those of another run with the same references.
-    known = (part for run in (*runs(system), *_of_study(study)) for part in run.test_sets.values() if part.source_words)
-    words = np.array(next(part.source_words for part in known if part.references == parts(system)[0].references))
+    words = words_of(parts(system)[0])
     of_captions = study.startswith("multi30k")
     gains = Gains(
         name=study,

@@ -38,9 +38,9 @@ class TestSet:
     """What a run has on a test set; a kind of system leaves out what it does not have.
 
     references: sha256 of each reference as tokens and as text. signatures, statistics: by metric; statistics as in
-    score files, but [columns][sentences]. contrasts: pairs and right decisions by kind of mistake and by distance.
-    chunks: accuracy of the decisions about chunks. perplexity: negative log-probability, words and tokens.
-    source_words: of each source, separated by white space.
+    score files, but [columns][sentences]. contrasts: pairs and right decisions by kind of mistake and by distance;
+    decisions: about each pair. chunks: accuracy of the decisions about chunks. perplexity: negative log-probability,
+    words and tokens. attention: where the model attends. source_words: of each source, separated by white space.
     """
 
     references: Content = field(default_factory=dict)
@@ -48,8 +48,10 @@ class TestSet:
     statistics: Mapping[str, list[list[float]]] = field(default_factory=dict)
     translations: list[str] = field(default_factory=list)
     contrasts: list[Content] = field(default_factory=list)
+    decisions: Content = field(default_factory=dict)
     chunks: Content = field(default_factory=dict)
     perplexity: Content = field(default_factory=dict)
+    attention: Content = field(default_factory=dict)
     source_words: list[int] = field(default_factory=list)
 
     @functools.cached_property
@@ -154,17 +156,20 @@ def _test_sets(dataset: Path, name: str) -> dict[str, TestSet]:
         kind: _read(dataset / kind / f"{name}.json").get("test_sets", {})
         for kind in ("scores", "chunk_scores", "perplexities")
     }
-    return {
-        test_set: TestSet(
+    found = {}
+    for test_set in sorted({test_set for part in parts.values() for test_set in part} | contrast_sets):
+        contrasts = _read(dataset / "contrasts" / name / f"{test_set}.json")
+        found[test_set] = TestSet(
             **of_scores(parts["scores"].get(test_set, {})),
             translations=_lines(dataset / "translations" / name / f"{test_set}.txt"),
-            contrasts=_read(dataset / "contrasts" / name / f"{test_set}.json").get("kinds", []),
+            contrasts=contrasts.get("kinds", []),
+            decisions=contrasts.get("decisions", {}),
             chunks=parts["chunk_scores"].get(test_set, {}),
             perplexity=parts["perplexities"].get(test_set, {}),
+            attention=_read(dataset / "attention" / name / f"{test_set}.json"),
             source_words=[len(line.split()) for line in _lines(dataset / "corpus" / f"{test_set}.{source_language}")],
         )
-        for test_set in sorted({test_set for part in parts.values() for test_set in part} | contrast_sets)
-    }
+    return found
 
 
 def of_scores(scores: dict[str, Any]) -> dict[str, Any]:

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import csv
 import functools
+import io
 import re
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import run_values
+from published_claims import claims
 from run_values import (
     STUDIES,
     by_length,
@@ -290,9 +292,11 @@ def _tables_of(study: str) -> Iterator[tuple[str, Callable[[], Table]]]:
         yield "ablations", lambda: of_ablations(keys_of(study, one["ablations"]))
 
 
-def claims() -> Table:
-    """What `phrasemt papers --claims --format csv --study studies/demo-claims.yaml` wrote."""
-    return list(csv.reader((FOLDER / "claims.csv").read_text().splitlines()))
+def claims_as_csv() -> str:
+    """docs/results/claims.csv."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(claims())
+    return text.getvalue()
 
 
 def claims_in_latex() -> str:
@@ -386,7 +390,12 @@ def draw_evaluations() -> str:
     return draw_curves(series, title="Dev BLEU on Multi30k", **labels).svg
 
 
-WRITTEN = {"gains.svg": draw_gains, "curves.svg": draw_evaluations, "claims.tex": claims_in_latex}
+WRITTEN = {
+    "gains.svg": draw_gains,
+    "curves.svg": draw_evaluations,
+    "claims.csv": claims_as_csv,
+    "claims.tex": claims_in_latex,
+}
 
 
 def _printed_gain(text: str) -> float:

@@ -38,7 +38,7 @@ from phrasemt.report.sections.this_run import beside_papers, costs, relative_cos
 from phrasemt.report.sections.trainings import read_training
 from phrasemt.report.tables import latex_tabular, markdown_rows
 from phrasemt.runs.display import table
-from phrasemt.scoring.gains import decided_pairs, read_gains
+from phrasemt.scoring.gains import decided_pairs, gains_of, words_of
 from phrasemt.scoring.ratings import SCALES, SystemRating, score_sheets
 from phrasemt.study.compared import analysed_figures, claims_of, compared_costs, paper_size
 from phrasemt.study.reading import load_study
@@ -269,7 +269,7 @@ def evidence_of(study: Study, content: Table, ratings: Mapping[str, SystemRating
     return Measured(
         table=content,
         trainings=trainings,
-        gains=list(read_gains(scores=found.scores, analyses=found.attention, source=found.source, test=test)),
+        gains=list(gains_of(scores=found.scores, analyses=found.attention, words=words_of(found.source), test=test)),
         attention=found.attention,
         contrasts=decided_pairs(found.contrasts, test),
         costs=relative_costs(dict(content.systems), content.baselines, costs(study.study, trainings)),

@@ -39,7 +39,7 @@ from phrasemt.report.sections.trainings import (
     syntax_section,
     systems_section,
 )
-from phrasemt.scoring.gains import PairedTest, decided_pairs, read_gains
+from phrasemt.scoring.gains import PairedTest, decided_pairs, gains_of, words_of
 from phrasemt.stages.report import WriteReport
 
 log = logging.getLogger("phrasemt.report.report")
@@ -63,7 +63,8 @@ def write_report(*, settings: WriteReport, cores: int, table: Path, files: list[
     of_attention = [AttentionAnalysis.read(path) for path in read[AttentionAnalysis]]
     decided = decided_pairs(map(ContrastAccuracy.read, read[ContrastAccuracy]), test)
     scores = map(SystemScores.read, read[SystemScores])
-    gains = list(read_gains(scores=scores, analyses=of_attention, source=of_side(read[Tokens], "source"), test=test))
+    words = words_of(of_side(read[Tokens], "source"))
+    gains = list(gains_of(scores=scores, analyses=of_attention, words=words, test=test))
     parts = [
         *length_analyses(gains, titles),
         *gain_analyses(content, settings.controls, gains),

@@ -288,17 +288,25 @@ def decided_pairs(files: Iterable[ContrastAccuracy], test: PairedTest) -> list[D
     return [DecidedPairs(name=name, of_systems=of_systems, test=test) for name, of_systems in sets.items()]
 
 
-def read_gains(
-    *, scores: Iterable[SystemScores], analyses: Iterable[AttentionAnalysis], source: Sequence[Path], test: PairedTest
+def words_of(sources: Iterable[Path]) -> dict[tuple[str, str], NDArray[np.int64]]:
+    """The words of each source, by data set and test set. sources: tokens of the test sets."""
+    names = [(Tokens.pattern.names(path), path) for path in sources]
+    return {
+        (of["dataset"], of["split"]): np.array([len(line.split()) for line in read_lines(path)]) for of, path in names
+    }
+
+
+def gains_of(
+    *,
+    scores: Iterable[SystemScores],
+    analyses: Iterable[AttentionAnalysis],
+    words: Mapping[tuple[str, str], NDArray[np.int64]],
+    test: PairedTest,
 ) -> Iterator[Gains]:
     """Yield the gains on each test set in BLEU, then in nats per token; none whose scores are about other sentences.
 
-    scores, analyses: of all trainings. source: tokens of the test sets.
+    scores, analyses: of all trainings. words: of each source, by data set and test set.
     """
-    words = {}
-    for path in source:
-        names = Tokens.pattern.names(path)
-        words[names["dataset"], names["split"]] = np.array([len(line.split()) for line in read_lines(path)])
     found: dict[tuple[str, str, str], dict[str, list[Scores]]] = {}  # by data set, test set and metric
     for file in scores:
         for test_set, one in file.test_sets.items():

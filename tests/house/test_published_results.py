@@ -15,7 +15,7 @@ import pytest
 import runs
 import tables
 from golden import GoldenStudy, study_of
-from run_values import deviation
+from run_values import comparison, deviation
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from phrasemt.artefacts.scores import columns_of
@@ -64,6 +64,14 @@ def test_the_published_claims_are_those_of_the_papers() -> None:
     assert [row for row, _ in itertools.groupby(row[:4] for row in tables.claims())] == of_papers
 
 
+def test_published_claims_have_the_differences_of_the_results() -> None:
+    difference = comparison("demo-phrases/pr", "demo-phrases/wide")["bleu_tok"].difference.value
+    of_study = [row for row in tables.claims() if row[5] == "demo-phrases: demo, test"]
+    measured = "bleu: + Max + Attn + TA minus Transformer with as many parameters"
+    (ours,) = {row[8] for row in of_study if row[4].startswith(measured)}
+    assert ours.startswith(f"{difference:.2f} (")
+
+
 @pytest.mark.parametrize("study", STUDIES)
 def test_scores_are_those_of_sacrebleu(study: str) -> None:
     for part in _translated(study):
@@ -110,7 +118,7 @@ def test_a_finished_study_is_added(golden, tmp_path, monkeypatch) -> None:
     assert part.scores.metrics["ter"].score == pytest.approx(scores["metrics"]["ter"]["score"])
     text = study.path("translated_text", system="max", seed=2, split="test").read_text()
     assert part.translations == text.split("\n")[:-1]
-    contrasts = study.path("contrast_accuracy", system="max", seed=2, split="test")
-    assert part.contrasts == json.loads(contrasts.read_text())["kinds"]
+    contrasts = json.loads(study.path("contrast_accuracy", system="max", seed=2, split="test").read_text())
+    assert (part.contrasts, part.decisions) == (contrasts["kinds"], contrasts["decisions"])
     assert found["demo", "bi", 1].test_sets["test"].chunks["boundary_acc"]
     assert found["demo", "lm", 1].test_sets["test"].perplexity["nll"]

@@ -16,7 +16,7 @@ from phrasemt.artefacts.translations import AttentionAnalysis
 from phrasemt.files.attention import AttentionMap
 from phrasemt.report.sections.analyses import attention_analyses, contrast_analyses, control_analyses, gain_analyses
 from phrasemt.report.sections.sentences import groups_of_heads
-from phrasemt.scoring.gains import PairedTest, decided_pairs, read_gains
+from phrasemt.scoring.gains import PairedTest, decided_pairs, gains_of, words_of
 from phrasemt.scoring.significance import detectable, seeds_needed
 
 TITLES = {"base": "Transformer", "ng": "phrasal <1-2>", "pr": "+PR"}
@@ -52,11 +52,8 @@ def _parts(tmp_path: Path, monkeypatch: Any) -> dict[str, Any]:
     tokens = tmp_path / "results/study/d.en-de/tokens/test.en"
     tokens.parent.mkdir()
     tokens.write_text("a b\na b c d e f g h\n")
-    scored = list(
-        read_gains(
-            scores=[], analyses=map(AttentionAnalysis.read, paths), source=[tokens.relative_to(tmp_path)], test=TEST
-        )
-    )
+    words = words_of([tokens.relative_to(tmp_path)])
+    scored = list(gains_of(scores=[], analyses=map(AttentionAnalysis.read, paths), words=words, test=TEST))
     (gains,) = gain_analyses(TABLE, CONTROLS, scored)
     (beside,) = control_analyses(TABLE, CONTROLS, scored)
     parts = attention_analyses(list(map(AttentionAnalysis.read, paths)), TITLES)
