@@ -23,7 +23,7 @@ from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 
 # The studies whose systems stand for rows of papers, in the order of the table.
-_STUDIES = ("multi30k-systems", "bible-en-de", "demo-phrases", "demo-families")
+_STUDIES = ("multi30k-systems", "bible-en-de", "demo-phrases", "demo-families", "demo-claims")
 
 
 @functools.cache
