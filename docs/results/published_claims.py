@@ -26,17 +26,20 @@ from phrasemt.study.schema import Study
 _STUDIES = ("multi30k-systems", "bible-en-de", "demo-phrases", "demo-families", "demo-claims")
 
 
+def claims(*, repeated: bool = False) -> list[list[str]]:
+    """The table: each claim with all figures that the published trainings have for it. repeated: as in `ledger`."""
+    return ledger(load_papers().values(), _rows(), repeated=repeated)
+
+
 @functools.cache
-def claims() -> list[list[str]]:
-    """The table: each claim with all figures that the published trainings have for it, or with what it needs."""
-    papers = load_papers().values()
+def _rows() -> list[ClaimRow]:
     rows: list[ClaimRow] = []
     for name in _STUDIES:
         study = load_study(FOLDER.parents[1] / "studies" / f"{name}.yaml")
         evidence = evidence_of(study)
-        found = (row for paper in papers for row in claim_rows(claims_of(paper, study), evidence))
+        found = (row for paper in load_papers().values() for row in claim_rows(claims_of(paper, study), evidence))
         rows += (row._replace(on=f"{name}: {row.on}") for row in found if row.ours)
-    return ledger(papers, rows)
+    return rows
 
 
 def evidence_of(study: Study) -> Measured:

@@ -150,7 +150,7 @@ def _write_claims(
 ) -> None:
     rows = [row for paper in papers for study in studies for row in claims_beside(study, paper.paper, ratings)]
     caption = f"Claims of {', '.join(paper.authors for paper in papers)}"
-    _write_table(form, caption, "claims", ledger(papers, rows), columns=LEDGER_COLUMNS)
+    _write_table(form, caption, "claims", ledger(papers, rows, repeated=form == "csv"), columns=LEDGER_COLUMNS)
 
 
 def _describe(paper: Paper, known: Mapping[PrintedAt, Sequence[Known]] | None) -> Iterator[str]:

@@ -128,10 +128,7 @@ class OurFigure(NamedTuple):
 
 
 class ClaimRow(NamedTuple):
-    """A test of a claim. measured: what. ours: figure and interval, or empty. direction: or what is missing.
-
-    chance, detectable: of `OurFigure`, or empty.
-    """
+    """A test of a claim. ours: figure and interval. direction: or what is missing. The rest: of `OurFigure`."""
 
     claim: StudiedClaim
     measured: str
@@ -149,8 +146,7 @@ def claims_section(
 
     figures: the printed figures that analyses find, for the second table.
     """
-    rows = list(claim_rows(claims, evidence))
-    if not rows:
+    if not (rows := list(claim_rows(claims, evidence))):
         return None
     content = fill(
         "claims.html",
@@ -192,15 +188,19 @@ def _number(value: float | None) -> str:
 LEDGER_COLUMNS = "p{3.2cm}p{1.8cm}p{2.4cm}p{3.9cm}p{3.9cm}p{1.5cm}rrp{1.6cm}p{1.8cm}"  # alignment in LaTeX
 
 
-def ledger(papers: Iterable[Paper], rows: Sequence[ClaimRow]) -> list[list[str]]:
-    """All claims of papers as a table. rows: about each; none without a study."""
+def ledger(papers: Iterable[Paper], rows: Sequence[ClaimRow], *, repeated: bool) -> list[list[str]]:
+    """All claims of papers as a table. rows: about each; none without a study.
+
+    repeated: all rows of a claim have its text; else the first.
+    """
     table = [["claim", "hedge", "place", "evidence", "measured", "on", "chance", "would show", "ours", "direction"]]
     for paper in papers:
         for name, claim in paper.claims.items():
             start = [claim.content, HEDGES[claim.hedge], f"{paper.authors}, {claim.where}", claim.evidence or ""]
             own = [row for row in rows if (row.claim.paper, row.claim.name) == (paper.paper, name)]
             ends = [[row.measured, row.on, row.chance, row.detectable, row.ours, row.direction] for row in own]
-            table += ([*start, *end] for end in ends or [["; ".join(needs(paper, claim)), *[""] * 5]])
+            for number, end in enumerate(ends or [["; ".join(needs(paper, claim)), *[""] * 5]]):
+                table.append([*(start if repeated or number == 0 else [""] * len(start)), *end])
     return table
 
 

@@ -109,7 +109,10 @@ def test_claims_are_a_table_in_three_formats(capsys: pytest.CaptureFixture[str])
         printed[form] = capsys.readouterr().out
     heading, *rows = csv.reader(io.StringIO(printed["csv"]))
     assert heading[:3] == ["claim", "hedge", "place"]
-    assert printed["markdown"].count("\n| ") == len(rows) + 2
+    of_rows = [row[0] for row in rows]
+    _, _, *named = [line.split("|")[1].strip() for line in printed["markdown"].splitlines() if line.startswith("| ")]
+    assert [name for name in named if name] == list(dict.fromkeys(of_rows)), "the first row of each"
+    assert len(named) == len(of_rows) > len(set(of_rows))
     assert printed["latex"].count(r" \\") == len(rows) + 1
     assert printed["latex"].count(r"\begin{longtable}") == 1
 
