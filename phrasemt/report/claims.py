@@ -191,7 +191,7 @@ LEDGER_COLUMNS = "p{3.2cm}p{1.8cm}p{2.4cm}p{3.9cm}p{3.9cm}p{1.5cm}rrp{1.6cm}p{1.
 def ledger(papers: Iterable[Paper], rows: Sequence[ClaimRow], *, repeated: bool) -> list[list[str]]:
     """All claims of papers as a table. rows: about each; none without a study.
 
-    repeated: all rows of a claim have its text; else the first.
+    repeated: each row of a claim has its text, not only the first row.
     """
     table = [["claim", "hedge", "place", "evidence", "measured", "on", "chance", "would show", "ours", "direction"]]
     for paper in papers:
