@@ -30,9 +30,16 @@ Deviations and choices (docs/decisions.md, N1-N9)
 The n-gram of the keys j-n+1..j has the position of its last token j. For n = 1..N, without the index of the head:
     A_n[i, j] = sum over t < n of Q_n[i, t] . K[j-n+1+t] / sqrt(n E)      score query_kernel
     A_n[i, j] = Q[i] . K_n[j] / sqrt(E),  K_n computed like V_n           score static
+    A_n[i, j] = sum over t < n of Q_n[i, t] . K[j] / sqrt(n E)            score last_token
     V_n[j] = sum over t < n of x[j-n+1+t] Wv_n[t]
     output = (softmax over all (n, j) of A) V Wo
 N = 1 is plain attention, with the same parameters.
+
+Score last_token is ours, a control: values are those of the paper, but the score of an n-gram depends on its last token
+alone. It has the parameters of query_kernel, trains all of them, and its scores start with the same variance; where the
+tokens of an n-gram have one key, the two scores are equal. The n matrices of an order act as their sum, so it has n
+times the parameters of W_q that such scores need. What query_kernel gains over it comes from attention to phrases, what
+it gains over the Transformer from the composition of values and from the softmax over n-grams.
 
 Letters: B sentences, T query positions, S key positions, D model width, h heads, E = d/h head width, N longest n-gram,
 K hypotheses, L past entries of a search, G = B*h, R = 1 or N rows of queries per position, Q = 1 or N rows of keys,
@@ -44,7 +51,7 @@ softmax needs no concatenation. With static scores the keys have one row for eac
 
 Masks are the masks of plain attention, over tokens: a query may use an n-gram if it may use its last token. Padding
 follows the sentence, so the other tokens of the n-gram are real, too. No query may use an n-gram that would begin
-before the sentence.
+before the sentence. With scores of the last token, the window repeats this token.
 """
 
 from __future__ import annotations
@@ -64,7 +71,7 @@ from phrasemt.nn.layers import Mask, dropout, xavier_blocks
 from phrasemt.nn.precision import normalised_dtype
 from phrasemt.nn.recording import RecordableAttention
 
-Score = Literal["query_kernel", "static"]
+Score = Literal["query_kernel", "static", "last_token"]
 # A block, a slot, and a shift of positions; backwards a slot, a block, and a shift.
 Move = tuple[int, int, int]
 
@@ -210,9 +217,10 @@ class _NgramAttention(RecordableAttention):
         self.width, self.heads, self.dropout, self.orders, self.score = width, heads, dropout, ngrams, score
         tokens = [(n, t) for n in range(1, ngrams + 1) for t in range(n)]  # one block for each token of each order
         convolution = Layout(ngrams, tuple((block, n - 1, n - 1 - t) for block, (n, t) in enumerate(tokens)))  # Eq. (4)
-        if score == "query_kernel":
+        if score != "static":
             ends_of_rows = tuple((block, n * ngrams - n + t, 0) for block, (n, t) in enumerate(tokens))
-            window = tuple((0, slot, ngrams - 1 - slot) for slot in range(ngrams))
+            is_kernel = score == "query_kernel"
+            window = tuple((0, slot, ngrams - 1 - slot if is_kernel else 0) for slot in range(ngrams))
             self.query_layout = Layout(ngrams * ngrams, ends_of_rows, row=ngrams)
             self.key_layout = Layout(ngrams, window, row=ngrams)
             self.query_rows, self.query_blocks, self.key_orders = ngrams, len(tokens), range(1, 2)

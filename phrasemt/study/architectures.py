@@ -212,9 +212,10 @@ class Layers(Architecture):
     ngrams: Annotated[Literal[1, 2, 3, 4], Number()] = Field(
         2, description="attention ngrams: longest n-gram N_g; 1 is attention to tokens"
     )
-    ngram_score: Literal["query_kernel", "static"] = Field(
+    ngram_score: Literal["query_kernel", "static", "last_token"] = Field(
         "query_kernel",
-        description="attention ngrams: the paper's scores, or the rejected alternative, convolved keys (static)",
+        description="attention ngrams: the paper's scores; the rejected alternative, convolved keys (static); or a "
+        "control of ours, scores of the last token alone with the parameters of query_kernel (last_token)",
     )
 
     @model_validator(mode="after")

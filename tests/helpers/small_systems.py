@@ -77,6 +77,9 @@ SYSTEMS: dict[str, Architecture] = {
     "phrasal 1-2": TransformerModel(**SMALL, **NO_DROPOUT, attention="ngrams"),
     "phrasal 1-2-3-4": TransformerModel(**SMALL, **NO_DROPOUT, attention="ngrams", ngrams=4, norm="pre", tie="all"),
     "phrasal 1-2 static": TransformerModel(**SMALL, **NO_DROPOUT, attention="ngrams", ngram_score="static"),
+    "phrasal 1-2-3 last token": TransformerModel(
+        **SMALL, **NO_DROPOUT, attention="ngrams", ngrams=3, ngram_score="last_token"
+    ),
     "language model": LanguageModel(**SMALL_LM, **NO_DROPOUT),
     "language model, relative": LanguageModel(**SMALL_LM, **NO_DROPOUT, norm="pre", attention="relative", rel_k=2),
     "language model, phrasal": LanguageModel(**SMALL_LM, **NO_DROPOUT, norm="pre", attention="ngrams", ngrams=3),

@@ -19,7 +19,7 @@ from phrasemt.nn.ngram_attention import NgramKeyValueAttention, NgramSelfAttenti
 from phrasemt.nn.recording import recording
 
 D, HEADS, E = 6, 3, 2
-ORDERS, SCORES = [1, 2, 3, 4], ["query_kernel", "static"]
+ORDERS, SCORES = [1, 2, 3, 4], ["query_kernel", "static", "last_token"]
 LENGTHS = [5, 1, 2, 3]  # sources of 1, 2 and 3 positions have no n-grams of some orders
 
 
@@ -27,7 +27,7 @@ def reference(x, memory, weights, orders, score, *, causal=False):
     """Return the outputs [T, D] and, for each query, the share of n-grams of two and more tokens, mean over heads."""
     blocks = [block.detach().numpy() for block in torch.cat(weights[:-1]).split(D)]
     tokens = [(n, t) for n in range(1, orders + 1) for t in range(n)]
-    if score == "query_kernel":
+    if score != "static":
         w_q = dict(zip(tokens, blocks, strict=False))
         w_k = blocks[len(tokens)]
     else:
@@ -49,6 +49,9 @@ def reference(x, memory, weights, orders, score, *, causal=False):
                     for t in range(n):
                         if score == "query_kernel":
                             score_nj += (w_q[n, t][rows] @ x[i]) @ (w_k[rows] @ memory[j + t]) / math.sqrt(n * E)
+                        elif score == "last_token":
+                            last_key = w_k[rows] @ memory[j + n - 1]
+                            score_nj += (w_q[n, t][rows] @ x[i]) @ last_key / math.sqrt(n * E)
                         else:
                             score_nj += (w_q[rows] @ x[i]) @ (w_k[n, t][rows] @ memory[j + t]) / math.sqrt(E)
                         value_nj += w_v[n, t][rows] @ memory[j + t]
@@ -211,6 +214,24 @@ def test_padding_of_all_orders_is_neither_read_nor_taught(score, sentences):
         assert (x.grad[~mask_BS] == 0).all()
     assert torch.equal(outputs[0], outputs[1])
     assert torch.equal(gradients[0], gradients[1])
+
+
+def test_scores_of_the_last_token_equal_the_papers_where_the_tokens_are_equal():
+    """And they have no gradient to the keys of other tokens, while all matrices have one."""
+    x = torch.randn(1, 1, D, dtype=torch.float64).expand(1, 5, D).contiguous()
+    everything = key_mask(torch.ones(1, 5, dtype=torch.bool))
+    ours, papers = self_attention(3, "last_token"), self_attention(3, "query_kernel")
+    assert ours.state_dict().keys() == papers.state_dict().keys()
+    torch.testing.assert_close(ours(x, everything), papers(x, everything), rtol=0, atol=1e-14)
+    x = torch.randn(1, 5, D, dtype=torch.float64, requires_grad=True)
+    for attention, sees_others in ((ours, False), (papers, True)):
+        queries_BhXW, keys_BhXW, _ = attention.arranged(x)
+        trigram_query = queries_BhXW[0, 0, 2].detach()  # the third row of the first position
+        (gradient,) = torch.autograd.grad(trigram_query @ keys_BhXW[0, 0, 4], x)
+        assert (gradient[0] != 0).any(1).tolist() == [False, False, sees_others, sees_others, True]
+    ours(x, everything).square().sum().backward()
+    blocks = ours.query_key_value.grad.split(D)
+    assert all((block != 0).any(1).all() for block in blocks)
 
 
 @pytest.mark.parametrize("orders", ORDERS)

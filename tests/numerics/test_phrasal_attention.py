@@ -21,7 +21,7 @@ def count(settings: TransformerModel, vocabulary: int) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-@pytest.mark.parametrize("score", ["query_kernel", "static"])
+@pytest.mark.parametrize("score", ["query_kernel", "static", "last_token"])
 def test_closed_form(score):
     """Order n has n matrices of queries (static: of keys) and n of values."""
     d, f, v, shape = 512, 2048, 1000, {"tie": "all", "softmax_bias": False, "ngram_score": score}
@@ -55,7 +55,7 @@ def test_unigrams_alone_are_the_transformer(norm, make_model, make_batch):
 
 @torch.no_grad()
 @pytest.mark.parametrize("family", [TransformerModel, PhraseRepresentationModel])
-@pytest.mark.parametrize("score", ["query_kernel", "static"])
+@pytest.mark.parametrize("score", ["query_kernel", "static", "last_token"])
 def test_phrase_mass_equals_the_loops(score, family, make_model, make_batch):
     """A hook reads the inputs of each module in the first pass; the equations give its attention from them."""
     sizes = {**SMALL, "width": 6, "heads": 3}  # as the reference
