@@ -1,7 +1,7 @@
 """Writes the tables of trainings into the documents (`DOCUMENTS`), and the files of `WRITTEN`: `make tables`.
 
-A line `<!-- table: NAME -->` stands before each of these tables. `TABLES` makes most of them; docs/results/templates.md
-has the others, with values in braces. A test compares all tables with what is made here.
+A line `<!-- table: NAME -->` stands before each of these tables. `TABLES` makes most of them;
+docs/results/templates.txt has the others, with values in braces. A test compares all tables with what is made here.
 
     .venv/bin/python docs/results/tables.py SYSTEM OTHER        # the difference of two systems, as in docs/results.md
 
@@ -54,7 +54,7 @@ DOCUMENTS = [
     DOCS / "findings.md",
     DOCS / "claims.md",
     DOCS / "results.md",
-    DOCS / "results-log.md",
+    DOCS / "log" / "results.md",
     *sorted((DOCS / "papers").glob("*.md")),
 ]
 _TABLE = re.compile(r"<!-- table: (\S+) -->\n((?:\|.*\n)+)")
@@ -415,7 +415,7 @@ def with_tables(text: str) -> str:
 
 @functools.cache
 def _templates() -> dict[str, str]:
-    return dict(_TABLE.findall((FOLDER / "templates.md").read_text()))
+    return dict(_TABLE.findall((FOLDER / "templates.txt").read_text()))
 
 
 def names() -> list[str]:

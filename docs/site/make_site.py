@@ -22,7 +22,8 @@ BUILD = REPOSITORY / "build" / "site"
 PAGES = BUILD / "pages"
 _DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "config/README.md", "profiles/README.md", "docs/**/*.md")
 _PICTURES = ("docs/**/*.svg", "docs/**/*.png")
-_TEMPLATES = "docs/results/templates.md"  # of tables; no document
+_LOGS = "docs/log/"  # history; a search does not show it
+_NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
 _FENCE = re.compile(r"^(```.*?^```$)", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r"(?<![\[`])`((?:[\w-]+/)*[\w-]+\.md)`(?!\])")
 
@@ -30,8 +31,7 @@ _NAMED = re.compile(r"(?<![\[`])`((?:[\w-]+/)*[\w-]+\.md)`(?!\])")
 def _originals(*patterns: str) -> Iterator[Path]:
     for pattern in patterns:
         for path in sorted(REPOSITORY.glob(pattern)):
-            if path != REPOSITORY / _TEMPLATES:
-                yield path.relative_to(REPOSITORY)
+            yield path.relative_to(REPOSITORY)
 
 
 def linked(text: str, page: Path, pages: set[str]) -> str:
@@ -56,7 +56,8 @@ def write_pages() -> None:
         page = PAGES / name
         page.parent.mkdir(parents=True, exist_ok=True)
         if name in texts:
-            page.write_text(linked(texts[name], Path(name), set(texts)))
+            header = _NOT_SEARCHED if name.startswith(_LOGS) else ""
+            page.write_text(header + linked(texts[name], Path(name), set(texts)))
         else:
             shutil.copyfile(REPOSITORY / name, page)
     shutil.copyfile(Path(__file__).with_name("site.css"), PAGES / "site.css")

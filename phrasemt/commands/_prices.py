@@ -37,7 +37,7 @@ GPUS = {
 }  # fmt: skip
 DEFAULT, CPU = "a100", "cpu"
 # The part of that rate that a training reaches, by family, and what remains of it with the attention of its settings:
-# estimates for an H100 and updates of 25,000 tokens from counts of launches (docs/performance-log.md, "On a GPU").
+# estimates for an H100 and updates of 25,000 tokens from counts of launches (docs/log/performance.md, "On a GPU").
 FAMILIES = {"transformer": 0.12, "language_model": 0.12, "phrase_representation": 0.08, "dl4mt": 0.01, "biscale": 0.008}
 ATTENTIONS = {"tokens": 1, "relative": 10 / 12, "ngrams": 8 / 12}
 _OTHER_FAMILIES = 0.05

@@ -42,7 +42,7 @@ def attend(*projections_nBhTE: Tensor, mask: Mask | None, dropout: float, record
     queries_BhTE, keys_BhSE, values_BhSE = (block for blocks in projections_nBhTE for block in blocks)
     if record is not None or (torch.is_grad_enabled() and cpu.applies("attention", queries_BhTE)):
         # torch's fused kernel for CPUs has no dropout, and the operations that it falls back to are slower and less
-        # exact in bfloat16 (docs/performance-log.md). No fused kernel returns weights.
+        # exact in bfloat16 (docs/log/performance.md). No fused kernel returns weights.
         scores_BhTS = queries_BhTE @ keys_BhSE.transpose(-1, -2)
         weights_BhTS = attention_weights(
             scores_BhTS, queries_BhTE.shape[-1] ** -0.5, mask=mask, probability=dropout, record=record

@@ -60,7 +60,7 @@ def dropout(x: Tensor, probability: float) -> Tensor:
     """Return x with elements set to 0 with the probability, the others scaled so that the expectation stays the same.
 
     torch draws each Bernoulli variable separately, which takes longer than the matrix products around it; this form
-    draws 16 bits for each element (docs/performance-log.md). Its masks differ from those of torch's dropout, and the
+    draws 16 bits for each element (docs/log/performance.md). Its masks differ from those of torch's dropout, and the
     state of torch's generator determines them, too. The probability is rounded to a multiple of 2^-16.
     """
     return x * scaled_mask(x, probability)

@@ -46,7 +46,7 @@ _BFLOAT16_FEATURES = ("amx_bf16", "avx512_bf16", "bf16")
 def usable_precision(precision: str, device: torch.device) -> str:
     """Return the precision of a study, or float32 in place of bfloat16 or tf32 on a device without units for it.
 
-    A device without bfloat16 units emulates bfloat16, less exact than float32 and far slower (docs/performance-log.md).
+    A device without bfloat16 units emulates bfloat16, less exact than float32 and far slower (docs/log/performance.md).
     """
     if precision == "tf32" and (device.type != "cuda" or torch.cuda.get_device_capability(device) < (8, 0)):
         return "float32"

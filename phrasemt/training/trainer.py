@@ -217,7 +217,7 @@ _MAX_GPU_POSITIONS = 2**18
 _USABLE_PART_OF_MEMORY = 0.9
 _UPDATES_TO_COUNT = 100  # one that comes later and is an eighth larger is cut
 # Whether models read packed rows, by type of device: on a GPU they save launches of kernels; on a CPU padded batches of
-# similar length need 0.8 of the time (docs/performance-log.md).
+# similar length need 0.8 of the time (docs/log/performance.md).
 PACKED = {"cpu": False, "cuda": True}
 
 

@@ -83,7 +83,7 @@ def test_every_document_that_the_sources_name_exists() -> None:
     named = {
         (_name(path), document)
         for path in _tracked(*SOURCES)
-        for document in re.findall(r"(?<![\w/])(?:docs|profiles|config)/[\w-]+\.(?:md|svg)", path.read_text())
+        for document in re.findall(r"(?<![\w/])(?:docs|profiles|config)/[\w/-]+\.(?:md|svg)", path.read_text())
     }
     assert ("phrasemt/models/biscale.py", "docs/decisions.md") in named
     assert not {(path, document) for path, document in named if not (REPOSITORY / document).is_file()}
