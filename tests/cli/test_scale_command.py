@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -110,15 +110,11 @@ def test_studies_without_a_small_size(name: str, message: str) -> None:
         at_size(STUDIES[name], "small")
 
 
-def test_the_command_writes_a_study_and_overwrites_none(tmp_path: Path) -> None:
-    def scale(*options: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "phrasemt", "scale", str(XU), "micro", *options]
-        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-
-    output = tmp_path / "micro.yaml"
-    assert scale("--output", str(output)).returncode == 0
+def test_the_command_writes_a_study_and_overwrites_none(here: Path, phrasemt: Callable[..., Any]) -> None:
+    output = here / "micro.yaml"
+    assert phrasemt("scale", XU, "micro", "--output", output).code == 0
     assert load_study(output).study == "xu2020-en-de-micro"
-    assert scale().stdout == output.read_text()
-    again = scale("--output", str(output))
-    assert again.returncode == 2
-    assert f"{output}: the file exists" in again.stderr
+    assert phrasemt("scale", XU, "micro").out == output.read_text()
+    again = phrasemt("scale", XU, "micro", "--output", output)
+    assert again.code == 2
+    assert f"{output}: the file exists" in again.err

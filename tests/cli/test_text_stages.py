@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from processes import wait_until
 from stage_settings import arguments_of
 
 from phrasemt.cli import main
@@ -65,17 +62,3 @@ def test_bad_settings_leave_nothing(settings, place, tmp_path, capsys):
     message = f"--settings: bad settings: {place}: Field required. Next: see "
     assert line.startswith(f"phrasemt tokenize_text: error: {message}")
     assert names(tmp_path) == {"text.en"}
-
-
-def test_a_stage_that_is_killed_while_it_writes_runs_again(tmp_path):
-    command = tokenizing(tmp_path)
-    (tmp_path / "text.en").write_text(SOURCE * 15_000)
-    process = subprocess.Popen([sys.executable, "-m", "phrasemt", *command, "--cores", "2"])
-    wait_until(lambda: any(path.stat().st_size for path in tmp_path.glob(".*.part")), process)
-    process.kill()
-    assert process.wait() == -9
-    assert "tokens.en" not in names(tmp_path)
-    assert main(command) == 0
-    whole = {"tokens.en", "round_trip.en"}
-    assert names(tmp_path) == {"text.en", *whole, *(f"{name}.meta.json" for name in whole)}
-    assert (tmp_path / "tokens.en").read_text() == TOKENS * 15_000

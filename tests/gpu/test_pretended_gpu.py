@@ -14,7 +14,7 @@ import pytest
 import torch
 from drawn_pairs import drawn_reader, plan_of_updates
 from pretended_cuda import CPU, GPU, DeviceMixError, PretendedGpu
-from small_systems import SYSTEMS, TARGET_VOCABULARY, random_model
+from small_systems import ONE_OF_EACH_FAMILY, SYSTEMS, TARGET_VOCABULARY, random_model, slow_except
 from trainings import settings_of_paper
 
 import phrasemt.training.trainer as trainer_module
@@ -45,7 +45,7 @@ def assert_waits(gpu, *allowed):
     assert not found - most, f"new waits {dict(found - most)} among {dict(gpu.waits)}"
 
 
-@pytest.fixture(params=SYSTEMS)
+@pytest.fixture(params=slow_except(ONE_OF_EACH_FAMILY))
 def settings(request):
     return SYSTEMS[request.param]
 
@@ -114,7 +114,7 @@ def loss_and_gradients_of(model, batch):
     return loss.objective, loss.nll, loss.parts, torch.autograd.grad(loss.objective, list(model.parameters()))
 
 
-@pytest.mark.parametrize("name", RECURRENT)
+@pytest.mark.parametrize("name", slow_except(ONE_OF_EACH_FAMILY, RECURRENT))
 def test_a_batch_of_a_fixed_shape_has_the_loss_of_its_real_positions(name):
     settings = SYSTEMS[name]
     model = random_model(settings).double()
@@ -125,7 +125,7 @@ def test_a_batch_of_a_fixed_shape_has_the_loss_of_its_real_positions(name):
     torch.testing.assert_close(loss_and_gradients_of(model, fixed), expected, rtol=1e-11, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", RECURRENT)
+@pytest.mark.parametrize("name", slow_except(ONE_OF_EACH_FAMILY, RECURRENT))
 def test_a_recurrent_system_repeats_its_kernels(name, monkeypatch):
     """The second batch of a shape is captured, and later ones replayed: an update of other pairs, which read and write
     the tensors of the second one, as on a CPU without fixed shapes."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import pytest
 import torch
 
 from phrasemt.models.interface import TranslationModel, build_model
@@ -72,7 +75,7 @@ SYSTEMS: dict[str, Architecture] = {
         **SMALL, **NO_DROPOUT, attention="relative", rel_k=2
     ),  # most sentences are longer
     "relative positions, pre": TransformerModel(
-        **SMALL, **NO_DROPOUT, attention="relative", rel_k=3, norm="pre", tie="all"
+        **SMALL, **NO_DROPOUT, attention="relative", rel_k=3, norm="pre", tie="all", softmax_bias=False
     ),
     "phrasal 1-2": TransformerModel(**SMALL, **NO_DROPOUT, attention="ngrams"),
     "phrasal 1-2-3-4": TransformerModel(**SMALL, **NO_DROPOUT, attention="ngrams", ngrams=4, norm="pre", tie="all"),
@@ -91,7 +94,34 @@ SYSTEMS: dict[str, Architecture] = {
     "bi-scale, as coded": BiscaleModel(**SMALL_BISCALE, search=WORDS_ALONE, ctx_update="every_step", word_inputs="p+c"),
     "bi-scale, p_prev": BiscaleModel(**SMALL_BISCALE, search=WORDS_ALONE, chunk_query="p_prev"),
 }
+# Every value of every setting above, and of two settings most pairs of values. `make test` computes with these.
+PAIRWISE = (
+    "transformer",
+    "relative positions, pre",
+    "phrasal 1-2-3-4",
+    "phrasal 1-2 static",
+    "phrasal 1-2-3 last token",
+    "+Mean",
+    "+Max+Attn, dot product",
+    "+Max+Attn+TA, pre",
+    "+Max+Attn+TA, relative",
+    "xu-code, phrasal 1-2",
+    "no phrases",
+    "language model, relative",
+    "dl4mt-2",
+    "dl4mt, maxout",
+    "bi-scale, word attention",
+    "bi-scale, as coded",
+    "bi-scale, p_prev",
+)
+# One system of each family and of each kind of attention.
+ONE_OF_EACH_FAMILY = ("+Max+Attn+TA", "phrasal 1-2", "relative positions", "language model", "dl4mt", "bi-scale")
 SOURCE_VOCABULARY, TARGET_VOCABULARY = 31, 29
+
+
+def slow_except(quick: Iterable[str], names: Iterable[str] = SYSTEMS) -> list[object]:
+    """Names of systems as parameters of a test. `make test-all` runs the others, too."""
+    return [pytest.param(name, marks=() if name in quick else pytest.mark.slow) for name in names]
 
 
 def random_model(settings: Architecture) -> TranslationModel:

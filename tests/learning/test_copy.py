@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import random
 
+import pytest
 from stage_settings import of_model
 
 from phrasemt.stages.training import TrainModel
@@ -28,6 +29,7 @@ SIZE = {
 }
 
 
+@pytest.mark.slow
 def test_copying_is_learned(tiny_data, tmp_path):
     model, seed = TransformerModel(**SIZE), random.randrange(2**31)
     print(f"seed {seed}")

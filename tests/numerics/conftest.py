@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from small_systems import SYSTEMS, TARGET_VOCABULARY, random_model
+from small_systems import PAIRWISE, SYSTEMS, TARGET_VOCABULARY, random_model, slow_except
 
 from phrasemt.batching.batch import Batch, collate_chunks, collate_target
 from phrasemt.batching.reader import SourceCollator
@@ -19,7 +19,7 @@ MakeModel = Callable[[Architecture], TranslationModel]
 MakeBatch = Callable[..., Batch]
 
 
-@pytest.fixture(params=SYSTEMS)
+@pytest.fixture(params=slow_except(PAIRWISE))
 def settings(request: pytest.FixtureRequest) -> Architecture:
     return SYSTEMS[request.param]
 

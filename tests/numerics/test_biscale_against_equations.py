@@ -18,11 +18,10 @@ from test_dl4mt import Reference as RecurrentReference
 
 from phrasemt.batching.batch import Batch, Chunks, Source
 from phrasemt.decoding.beam import beam_search
-from phrasemt.models.biscale import Steps
 from phrasemt.models.interface import build_model
 from phrasemt.study.architectures import BiscaleModel, BiscaleSearch
 from phrasemt.study.schema import Decoding
-from phrasemt.symbols import BOS, EOS, EOS_LABEL, NULL_LABEL, UNK
+from phrasemt.symbols import BOS, EOS, UNK
 
 SOURCES, TARGETS = [3, 0, 9, 1], [6, 2, 0, 5]
 VARIANTS = {
@@ -223,43 +222,6 @@ def test_equal_probabilities_mean_no_boundary(make_model, make_batch):
     assert torch.equal(model.log_probs(without_chunks(batch)), expected)
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_a_single_chunk_keeps_its_state(variant, make_model, make_batch):
-    """b = 1, 0, 0, ..: p is bit-identical at all words; the context too if contexts change at boundaries only."""
-    settings = settings_of(variant)
-    model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
-    only_first = torch.zeros_like(batch.target.mask_BT)
-    only_first[:, 0] = True
-    unrolled = model.unroll(model.encode(batch.source), with_starts(batch, only_first).target)
-    constant = {name: (x == x[:, :1]).all() for name, x in vars(unrolled.states).items() if name != "s_XH"}
-    waits = settings.attention == "chunk" and settings.ctx_update == "boundary"
-    expected = {"p_XP": True, "start_XH": True, "c_XC": waits, "pe_XQ": waits or settings.attention == "word"}
-    assert constant == expected
-    steps = (unrolled.states.c_XC[:, 1:] != unrolled.states.c_XC[:, :-1]).any(-1)
-    longer = batch.source.mask_BS.sum(-1) > 1  # with `</s>` alone all contexts are equal
-    if settings.chunk_query == "v":
-        assert (steps[longer] == (not waits)).all()
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_chunks_of_one_word_update_at_every_word(variant, make_model, make_batch):
-    """b = 1, 1, ..: start_XH is u, each chunk state differs from the last one, and every word has a new context."""
-    settings = settings_of(variant)
-    model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
-    batch = with_starts(batch, torch.ones_like(batch.target.mask_BT))
-    unrolled = model.unroll(model.encode(batch.source), batch.target)
-    assert torch.equal(unrolled.states.start_XH, unrolled.u_BTH)
-    for x in (unrolled.states.p_XP, unrolled.states.pe_XQ):
-        assert (x[:, 1:] != x[:, :-1]).any(-1).all()
-    if settings.attention == "chunk":
-        other = {"boundary": "every_step", "every_step": "boundary"}[settings.ctx_update]
-        twin = make_model(settings.model_copy(update={"ctx_update": other}))
-        twin.load_state_dict(model.state_dict())
-        assert torch.equal(twin.log_probs(batch), model.log_probs(batch))
-
-
 def test_a_new_context_at_each_word_needs_words_that_read_it(make_model, make_batch):
     """Without word_inputs: p+c the loss and all gradients are the same, so settings refuse the combination."""
     gradients = []
@@ -270,27 +232,6 @@ def test_a_new_context_at_each_word_needs_words_that_read_it(make_model, make_ba
     torch.testing.assert_close(*gradients, rtol=1e-12, atol=1e-14)
     with pytest.raises(ValidationError, match="ctx_update: every_step has no effect with word_inputs: p"):
         settings_of(ctx_update="every_step")
-
-
-@torch.no_grad()
-def test_updating_only_sentences_with_a_boundary_is_the_same(make_model, make_batch):
-    """Another way to compute a step: gather the rows with b_t = 1, update them, and scatter them back."""
-    settings = settings_of()
-    model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)
-    memory, starts_BT = model.encode(batch.source), batch.target.chunks.starts_BT
-    unrolled = model.unroll(memory, batch.target)
-    state = model.initial(memory)
-    for t, starts_B in enumerate(starts_BT.unbind(1)):
-        rows = starts_B.nonzero().squeeze(1)
-        if len(rows):
-            last = state.map(lambda x, _, rows=rows: x[rows])
-            updated = model.update_chunk(Steps(model, memory.select_sentences(rows)), unrolled.u_BTH[rows, t], last)
-            state = type(state)(
-                **{name: x.index_copy(0, rows, getattr(updated, name)) for name, x in vars(state).items()}
-            )
-        state = dataclasses.replace(state, s_XH=unrolled.states.s_XH[:, t])
-        for name, x in vars(state).items():
-            torch.testing.assert_close(getattr(unrolled.states, name)[:, t], x, rtol=0, atol=1e-12)
 
 
 WORDS, LONGEST = [UNK, 4, 5], 3
@@ -348,29 +289,3 @@ def test_search_equals_enumeration(variant, decode_score, boundary_decode, make_
         best = max(expected, key=lambda string: expected[string] / (len(string) + 1))
         assert hypotheses[0].tokens == best
         assert 0 < sum(decisions) < len(decisions)  # both occur
-
-
-@pytest.mark.parametrize("boundary_decode", ["argmax", "branch"])
-def test_a_search_does_not_depend_on_other_sentences(boundary_decode, make_model, make_batch):
-    """Hypotheses are reordered, and finished sentences are removed from the batch."""
-    settings = settings_of(search=BiscaleSearch(boundary_decode=boundary_decode))
-    model, source = make_model(settings).double(), make_batch(settings, [1, 9, 4, 0], [1, 1, 1, 1]).source
-    decoding = Decoding(beam=4, n_best=4, max_length_factor=1.5, max_length_extra=2)
-    for row, together in enumerate(beam_search(model, source, decoding)):
-        mask = source.mask_BS[row]
-        alone = Source(ids_BS=source.ids_BS[row, None, mask], mask_BS=mask[None, mask])
-        (hypotheses,) = beam_search(model, alone, decoding)
-        assert [hypothesis.tokens for hypothesis in hypotheses] == [hypothesis.tokens for hypothesis in together]
-        scores = [hypothesis.score for hypothesis in hypotheses]
-        assert scores == pytest.approx([hypothesis.score for hypothesis in together], rel=0, abs=1e-5)
-
-
-def test_labels_are_learnt_at_boundaries_only(make_model, make_batch):
-    """Labels within chunks do not change the loss."""
-    settings = settings_of()
-    model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
-    starts_BT, labels_BT = batch.target.chunks.starts_BT, batch.target.chunks.labels_BT
-    assert (labels_BT[~starts_BT] == NULL_LABEL).all()
-    chunks = dataclasses.replace(batch.target.chunks, labels_BT=labels_BT.where(starts_BT, EOS_LABEL))
-    other = dataclasses.replace(batch, target=dataclasses.replace(batch.target, chunks=chunks))
-    assert torch.equal(model.loss(batch, label_smoothing=0).objective, model.loss(other, label_smoothing=0).objective)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_systems import SOURCE_VOCABULARY, SYSTEMS, random_model
+from small_systems import PAIRWISE, SOURCE_VOCABULARY, SYSTEMS, random_model, slow_except
 
 from phrasemt.models.cost import POSITIONS, cost_of, pair_of, parameters_of, parts_of
 from phrasemt.models.interface import build_model
@@ -163,7 +163,7 @@ def test_multiply_adds_equal_the_equations(settings, vocabulary, expected):
                 transformer(**BASE_SIZES, v=NG) + added_by_ngrams(512, n),
                 0.015,
             )
-            for n in (2, 3, 4)
+            for n in (2, 4)
         ),
         (
             PhraseRepresentationModel(attention="ngrams", ngrams=3),
@@ -172,11 +172,9 @@ def test_multiply_adds_equal_the_equations(settings, vocabulary, expected):
             0.015,
         ),
         # There the weighted sum of source states is not a matrix product: 0.1 %.
-        (Dl4mtModel(family="dl4mt"), ZH, dl4mt(620, 1000, ZH), 0.005),
         (Dl4mtModel(family="dl4mt", decoder_layers=2), ZH, dl4mt(620, 1000, ZH, layers=2), 0.005),
         (BiscaleModel(family="biscale"), ZH, biscale(620, 1000, ZH, updates=18), 0.005),
         # If contexts change at every word, the code runs the chunk cells at all words and masks the results.
-        (BiscaleModel(family="biscale", attention="word"), ZH, biscale(620, 1000, ZH, updates=T, context=True), 0.005),
         (
             BiscaleModel(family="biscale", ctx_update="every_step", word_inputs="p+c"),
             ZH,
@@ -184,13 +182,13 @@ def test_multiply_adds_equal_the_equations(settings, vocabulary, expected):
             0.005,
         ),
     ],
-    ids=["1-2", "1-3", "1-4", "+Max, 1-3", "dl4mt", "dl4mt-2", "bi-scale", "bi-scale, word", "bi-scale, code"],
+    ids=["1-2", "1-4", "+Max, 1-3", "dl4mt-2", "bi-scale", "bi-scale, code"],
 )
 def test_multiply_adds_are_near_the_equations(settings, vocabulary, expected, tolerance):
     assert counted(settings, vocabulary) == pytest.approx(expected, rel=tolerance)
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", slow_except(PAIRWISE))
 def test_parts_have_all_parameters_once(name):
     with torch.device("meta"):
         model = build_model(SYSTEMS[name], source_vocabulary=SOURCE_VOCABULARY, target_vocabulary=SOURCE_VOCABULARY)
@@ -258,7 +256,7 @@ def test_what_a_system_is_compared_with():
     assert Dl4mtModel(family="dl4mt", **recurrent, decoder_layers=2).plain_counterpart == dl4mt_of_size
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", slow_except(PAIRWISE))
 def test_idle_parameters_are_those_without_gradients(name: str) -> None:
     """Witness: gradients of a pair, with random weights: tensors without any, and the inputs of W3 without any."""
     settings = SYSTEMS[name]

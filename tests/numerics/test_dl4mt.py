@@ -13,7 +13,6 @@ import pytest
 import torch
 from small_systems import SMALL_RECURRENT
 
-from phrasemt.models.interface import build_model
 from phrasemt.study.architectures import Dl4mtModel
 from phrasemt.symbols import BOS
 
@@ -117,9 +116,3 @@ def test_the_first_input_is_zero_and_gets_no_gradient(make_model, make_batch):
     assert (model.words.target_embedding(batch.target.inputs_BT)[:, 0] == 0).all()
     model.loss(batch, label_smoothing=0.1).objective.backward()
     assert (model.words.target_embedding.table_VE.grad[BOS] == 0).all()
-
-
-def test_attention_width_is_a_setting():
-    settings = Dl4mtModel(family="dl4mt", **SMALL_RECURRENT)
-    model = build_model(settings, source_vocabulary=9, target_vocabulary=9)
-    assert model.attention.query_AI.shape == (9, 7)

@@ -13,8 +13,7 @@ import pytest
 import torch
 from pretended_cuda import GPU, PretendedGpu
 
-from phrasemt.nn.attention import KeyValueAttention, SelfAttention
-from phrasemt.nn.layers import Mask, causal_mask, key_mask
+from phrasemt.nn.layers import causal_mask, key_mask
 from phrasemt.nn.ngram_attention import NgramKeyValueAttention, NgramSelfAttention
 from phrasemt.nn.recording import recording
 
@@ -126,36 +125,8 @@ def test_attention_to_a_memory_equals_the_loops(ngrams, score, grad, sentences):
         np.testing.assert_allclose(mass[row, :, 1:].sum(-1).detach().numpy(), phrases, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("length", [1, 2, 3, 6])
 @pytest.mark.parametrize("score", SCORES)
-def test_all_ngrams_of_a_whole_sentence_are_used(score, length):
-    attention, x = self_attention(4, score), torch.randn(1, length, D, dtype=torch.float64)
-    everything = key_mask(torch.ones(1, length, dtype=torch.bool))
-    expected, _ = reference(x[0].numpy(), x[0].numpy(), (attention.query_key_value, attention.output), 4, score)
-    np.testing.assert_allclose(attention(x, everything)[0].detach().numpy(), expected, rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("score", SCORES)
-def test_unigrams_alone_are_plain_attention(score, sentences):
-    """The parameters are equal. Results differ only by the order of summation."""
-    x_BSD, mask_BS = sentences
-    ours, plain = self_attention(1, score), SelfAttention(D, HEADS, 0.0).double()
-    plain.load_state_dict(ours.state_dict())
-    for mask in (key_mask(mask_BS), causal_mask(x_BSD.shape[1], x_BSD.device)):
-        torch.testing.assert_close(ours(x_BSD, mask), plain(x_BSD, mask), rtol=0, atol=1e-14)
-    ours, plain = key_value_attention(1, score), KeyValueAttention(D, HEADS, 0.0).double()
-    plain.load_state_dict(ours.state_dict())
-    memory_BSD = x_BSD + 1
-    torch.testing.assert_close(
-        ours(x_BSD, ours.project_memory(memory_BSD), key_mask(mask_BS)),
-        plain(x_BSD, plain.project_memory(memory_BSD), key_mask(mask_BS)),
-        rtol=0,
-        atol=1e-14,
-    )
-
-
-@pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("ngrams", ORDERS)
+@pytest.mark.parametrize("ngrams", [2, 4])
 def test_gradient_equals_finite_differences(ngrams, score, sentences):
     x_BSD, mask_BS = sentences
     x_BSD = x_BSD[:2].requires_grad_()  # 5 positions, and 1 of 5
@@ -174,46 +145,6 @@ def test_gradient_with_dropout_equals_finite_differences():
         return attention(x, causal_mask(3, x.device))
 
     assert torch.autograd.gradcheck(same_draws, x)
-
-
-@pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("ngrams", ORDERS)
-def test_no_query_sees_the_future(ngrams, score):
-    attention, x = self_attention(ngrams, score), torch.randn(1, 6, D, dtype=torch.float64, requires_grad=True)
-    for position in range(6):
-        (gradient,) = torch.autograd.grad(attention(x, causal_mask(6, x.device))[0, position].sum(), x)
-        assert (gradient[0, position + 1 :] == 0).all()
-        assert (gradient[0, : position + 1] != 0).any(-1).all()
-
-
-def test_bigrams_masked_by_their_first_token_would_leak():
-    attention, x = self_attention(2, "query_kernel"), torch.randn(1, 6, D, dtype=torch.float64, requires_grad=True)
-    by_last = causal_mask(6, x.device).allowed_XS
-    by_first = torch.nn.functional.pad(by_last, (1, 0))[:, :6]  # bigrams stand at their last token, one further
-    by_first[:, 0] = False
-    for bigrams, next_token_is_seen in ((by_last & by_first, False), (by_first, True)):
-        queries, keys, values = attention.arranged(x)
-        mask = Mask(torch.cat((by_last, bigrams), dim=1))
-        outputs = attention.attend(queries, keys, attention.by_order(values), mask)
-        (gradient,) = torch.autograd.grad(outputs[0, 2].sum(), x)
-        assert (gradient[0, 3] != 0).any() == next_token_is_seen
-        assert (gradient[0, 4:] == 0).all()
-
-
-@pytest.mark.parametrize("score", SCORES)
-def test_padding_of_all_orders_is_neither_read_nor_taught(score, sentences):
-    x_BSD, mask_BS = sentences
-    attention = self_attention(4, score)
-    outputs, gradients = [], []
-    for junk in (0.0, 1e3):
-        x = x_BSD.masked_fill(~mask_BS[..., None], junk).requires_grad_()
-        output = attention(x, key_mask(mask_BS))[mask_BS]
-        output.square().sum().backward()
-        outputs.append(output)
-        gradients.append(x.grad)
-        assert (x.grad[~mask_BS] == 0).all()
-    assert torch.equal(outputs[0], outputs[1])
-    assert torch.equal(gradients[0], gradients[1])
 
 
 def test_scores_of_the_last_token_equal_the_papers_where_the_tokens_are_equal():

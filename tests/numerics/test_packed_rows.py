@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from drawn_pairs import drawn_reader
-from small_systems import SOURCE_VOCABULARY, SYSTEMS, TARGET_VOCABULARY, random_model
+from small_systems import PAIRWISE, SOURCE_VOCABULARY, SYSTEMS, TARGET_VOCABULARY, random_model, slow_except
 
 from phrasemt.batching.batch import Packing
 from phrasemt.batching.reader import RankReader
@@ -43,7 +43,7 @@ def loss_and_gradients(model, batches):
     return sum(loss.tokens for loss in losses), torch.stack([loss.nll for loss in losses]).sum(), found
 
 
-@pytest.mark.parametrize("name", PACKABLE)
+@pytest.mark.parametrize("name", slow_except(PAIRWISE, PACKABLE))
 @pytest.mark.parametrize("parses", [False, True])
 def test_packed_rows_train_as_padded_ones(name, parses):
     if parses and not PACKABLE[name].source_phrases:
@@ -61,7 +61,7 @@ def test_packed_rows_train_as_padded_ones(name, parses):
     torch.testing.assert_close(packed, padded, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", PACKABLE)
+@pytest.mark.parametrize("name", slow_except(PAIRWISE, PACKABLE))
 def test_a_pair_alone_in_a_row_and_pairs_in_any_order(name):
     model, reader = random_model(PACKABLE[name]).double().train(), reader_of(PACKABLE[name])
     together = reader([3, 1, 4, 1, 5], Packing([1, 3, 1], 128))

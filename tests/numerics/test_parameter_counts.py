@@ -103,12 +103,6 @@ def test_figures_of_the_paper(settings, vocabulary, millions):
     assert f"{without_biases_before_norms(settings, vocabulary):.{decimals}f}" == millions
 
 
-def test_transparent_attention_of_base_is_the_printed_matrix():
-    with torch.device("meta"):
-        model = build_model(PhraseRepresentationModel(ta="on"), source_vocabulary=9, target_vocabulary=9)
-    assert model.transparent_attention.weights.shape == (7, 6)
-
-
 def phrasal(d: int, ngrams: int, modules: int) -> int:
     """What n-grams add: for each n, n matrices for queries and n for values, in each attention."""
     return modules * sum(2 * n * d * d for n in range(2, ngrams + 1))
@@ -205,9 +199,11 @@ def test_count_of_a_preset(preset):
     assert count(System.model_validate({"preset": preset}).model, vocabulary) == expected
 
 
+@pytest.mark.parametrize("score", ["query_kernel", "static", "last_token"])
 @pytest.mark.parametrize("ngrams", [1, 2, 3, 4])
-def test_phrasal_attention_closed_form(ngrams):
-    settings = TransformerModel(attention="ngrams", ngrams=ngrams, tie="all", softmax_bias=False)
+def test_phrasal_attention_closed_form(ngrams, score):
+    """Order n has n matrices of queries (static: of keys) and n of values."""
+    settings = TransformerModel(attention="ngrams", ngrams=ngrams, ngram_score=score, tie="all", softmax_bias=False)
     plain = body(D, F, 6, 6) + 1000 * D
     assert count(settings, 1000) == plain + phrasal(D, ngrams, 6 * 3)
 

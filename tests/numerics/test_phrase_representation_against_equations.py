@@ -19,7 +19,6 @@ from test_ngram_attention import reference as to_ngrams
 from test_relative_positions import loops as by_distance
 
 from phrasemt.batching.batch import collate_phrases
-from phrasemt.models.phrase_representation import PhrasePooling
 from phrasemt.study.architectures import PhraseRepresentationModel, PhraseSegmentation
 from phrasemt.symbols import BOS, EOS
 
@@ -298,49 +297,6 @@ def test_the_mixtures_are_those_of_equation_6(make_model):
     assert make_model(PhraseRepresentationModel(**SHAPE)).mixtures() == {}
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("level", [0, 1, 2])
-def test_a_huge_mixture_weight_selects_that_level(level, make_model, make_batch):
-    settings = PhraseRepresentationModel(**SHAPE, ta="on", ta_tokens=True)
-    model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)
-    model.transparent_attention.weights.zero_()[level] = 1e4
-    model.transparent_token_attention.weights.zero_()[level] = 1e4
-    seen: list[tuple[torch.Tensor, torch.Tensor]] = []  # tokens and phrases of each level, as the poolings have them
-    poolings = [*(layer.pooling for layer in model.encoder), model.last_pooling]
-    handles = [
-        pooling.register_forward_hook(lambda _m, inputs, output: seen.append((inputs[0], output)))
-        for pooling in poolings
-    ]
-    mixed = {}
-    for mixture in (model.transparent_token_attention, model.transparent_attention):
-        mixture.register_forward_hook(lambda module, _inputs, output: mixed.update({module: output}))
-    model.encode(batch.source)
-    for handle in handles:
-        handle.remove()
-    assert len(seen) == settings.encoder_layers + 1
-    for mixture, part in ((model.transparent_token_attention, 0), (model.transparent_attention, 1)):
-        assert len(mixed[mixture]) == settings.decoder_layers
-        for found in mixed[mixture]:
-            assert torch.equal(found, seen[level][part])
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize(
-    ("switch", "module"),
-    [({"ta": "on"}, "transparent_attention"), ({"ta_tokens": True}, "transparent_token_attention")],
-)
-def test_no_mixture_equals_a_mixture_that_selects_the_last_level(switch, module, norm, make_model, make_batch):
-    shape = {**SHAPE, "pool": "attn", "norm": norm}
-    settings = PhraseRepresentationModel(**shape, **switch)
-    mixing, plain = make_model(settings), make_model(PhraseRepresentationModel(**shape))
-    getattr(mixing, module).weights.zero_()[-1] = 1e4
-    unexpected = plain.load_state_dict(mixing.state_dict(), strict=False).unexpected_keys
-    assert unexpected == [f"{module}.weights"]
-    batch = make_batch(settings, SOURCES, TARGETS)
-    torch.testing.assert_close(mixing.log_probs(batch), plain.log_probs(batch), rtol=0, atol=1e-6)
-
-
 class Twice(torch.nn.Module):
     """Replaces dropout and doubles its input, which has the same effect as doubling the weights before it."""
 
@@ -489,63 +445,3 @@ def test_a_dead_network_is_counted_and_named(make_model, make_batch, caplog, bro
     assert model.measure([batch])[1]["dead_networks"] == 1
     (message,) = caplog.messages
     assert re.match(rf"encoder_2 is dead: {reason}", message)
-
-
-@pytest.fixture
-def pooled():
-    """Two sentences: phrases of 2, 3 and 1 tokens; and one phrase of 2 tokens with two phrases of padding."""
-    torch.manual_seed(4)
-    x_BSD = torch.randn(2, 6, 12, dtype=torch.float64, requires_grad=True)
-    return x_BSD, collate_phrases([np.array([2, 5, 6]), np.array([2])])
-
-
-def test_attention_with_zero_weights_is_the_mean(pooled):
-    """W1 = 0 and w2 = 0 make all scores of a phrase equal."""
-    shape = {**SMALL, **NO_DROPOUT}
-    attentive = PhrasePooling(PhraseRepresentationModel(**shape, pool="attn")).double()
-    mean = PhrasePooling(PhraseRepresentationModel(**shape, glance="mean")).double()
-    torch.nn.init.zeros_(attentive.hidden.weight)
-    torch.nn.init.zeros_(attentive.score.weight)
-    torch.testing.assert_close(attentive(*pooled), mean(*pooled), rtol=0, atol=1e-14)
-
-
-DOT_PRODUCT = {"pool": "attn", "score": "dot_product"}
-GATED = {"pool": "attn", "score_norm": "sigmoid_mix"}
-
-
-@pytest.mark.parametrize(("bias", "glance"), [(1e3, "mean"), (-1e3, "max")])
-def test_open_gates_make_the_mean_and_closed_ones_the_summary(bias, glance, pooled):
-    """Gates of 1/n each: the mean of the tokens, and nothing of the summary. Gates of 0: the summary alone."""
-    shape = {**SMALL, **NO_DROPOUT}
-    gated = PhrasePooling(PhraseRepresentationModel(**shape, **GATED)).double()
-    torch.nn.init.constant_(gated.score.bias, bias)
-    expected = PhrasePooling(PhraseRepresentationModel(**shape, glance=glance))
-    torch.testing.assert_close(gated(*pooled), expected(*pooled), rtol=0, atol=1e-14)
-
-
-@pytest.mark.parametrize("pool", [{"pool": "glance"}, {"pool": "attn"}, DOT_PRODUCT, GATED], ids=str)
-@pytest.mark.parametrize("glance", ["max", "mean"])
-def test_phrases_of_padding_are_zero_and_get_no_gradient(glance, pool, pooled):
-    x_BSD, phrases = pooled
-    pooling = PhrasePooling(PhraseRepresentationModel(**SMALL, **NO_DROPOUT, glance=glance, **pool)).double()
-    represented = pooling(x_BSD, phrases)
-    assert represented.shape == (2, 3, 12)
-    assert (represented[1, 1:] == 0).all()
-    represented.square().sum().backward()
-    assert torch.isfinite(x_BSD.grad).all()
-    assert (x_BSD.grad[1, 2:] == 0).all()
-    assert (x_BSD.grad[0] != 0).any(-1).all() or glance == "max"
-    for parameter in pooling.parameters():
-        assert torch.isfinite(parameter.grad).all()
-
-
-def test_a_phrase_of_one_token_is_the_token(pooled):
-    x_BSD, phrases = pooled
-    for settings in (
-        PhraseRepresentationModel(**SMALL, **NO_DROPOUT, glance="mean"),
-        PhraseRepresentationModel(**SMALL, **NO_DROPOUT),
-        PhraseRepresentationModel(**SMALL, **NO_DROPOUT, pool="attn"),
-        PhraseRepresentationModel(**SMALL, **NO_DROPOUT, **DOT_PRODUCT),
-        PhraseRepresentationModel(**SMALL, **NO_DROPOUT, **GATED),
-    ):
-        torch.testing.assert_close(PhrasePooling(settings).double()(x_BSD, phrases)[0, 2], x_BSD[0, 5])

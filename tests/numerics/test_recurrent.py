@@ -10,14 +10,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from phrasemt.nn.recurrent import (
-    AdditiveAttention,
-    BidirectionalEncoder,
-    GruCell,
-    InitialState,
-    Readout,
-    RecurrentEmbedding,
-)
+from phrasemt.nn.recurrent import AdditiveAttention, BidirectionalEncoder, GruCell, Readout, RecurrentEmbedding
 from phrasemt.nn.unrolled import ENERGIES_AT_ONCE, LinearSteps
 from phrasemt.study.architectures import Dl4mtModel
 
@@ -195,32 +188,6 @@ def test_attention_and_its_gradients(scale, at_once, attended, monkeypatch):
     for one, other in zip(got, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-11 * scale)
     assert (got[1][~mask_BS] == 0).all()
-
-
-def test_each_hypothesis_has_its_own_query(attended):
-    attention, states_BSC, mask_BS = attended
-    memory = attention.project_memory(states_BSC, mask_BS)
-    queries_BKI = torch.randn(3, 4, 7, dtype=torch.float64)
-    one_by_one = torch.stack([attention(query_BI, memory) for query_BI in queries_BKI.unbind(1)], dim=1)
-    torch.testing.assert_close(attention(queries_BKI, memory), one_by_one, **EXACT)
-
-
-def test_select_sentences(attended):
-    attention, states_BSC, mask_BS = attended
-    memory, sentences = attention.project_memory(states_BSC, mask_BS), torch.tensor([0, 2])
-    query_BI = torch.randn(3, 7, dtype=torch.float64)
-    some = attention(query_BI[sentences], memory.select_sentences(sentences))
-    torch.testing.assert_close(some, attention(query_BI, memory)[sentences], **EXACT)
-
-
-def test_initial_state_depends_on_the_mean_of_real_positions():
-    torch.manual_seed(5)
-    initial = with_random_biases(InitialState(10, 7, deviation=0.01))
-    states_BSC = torch.randn(2, 5, 10, dtype=torch.float64)
-    mask_BS = torch.arange(5) < torch.tensor([[5], [2]])
-    means = states_BSC[0].mean(0), states_BSC[1, :2].mean(0)
-    expected = [torch.tanh(initial.linear(mean)) for mean in means]
-    torch.testing.assert_close(initial(states_BSC, mask_BS), torch.stack(expected), **EXACT)
 
 
 def test_gradients_in_bfloat16_surroundings():

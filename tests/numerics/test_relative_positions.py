@@ -12,9 +12,8 @@ import pytest
 import torch
 from small_systems import NO_DROPOUT, SMALL
 
-from phrasemt.nn.attention import SelfAttention
 from phrasemt.nn.layers import Mask, causal_mask, key_mask
-from phrasemt.nn.relative_attention import RelativeSelfAttention, distances_to_keys, keys_to_distances
+from phrasemt.nn.relative_attention import RelativeSelfAttention
 from phrasemt.study.architectures import TransformerModel
 
 WIDTH, HEADS = 6, 3
@@ -80,17 +79,6 @@ def test_shortest_sentences_equal_the_loops(positions):
     torch.testing.assert_close(module(x, None), loops(module, x, None), rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
-def test_with_zero_tables_it_is_plain_attention(mask):
-    relative, plain = attention(2), SelfAttention(WIDTH, HEADS, 0.0).double()
-    plain.load_state_dict(relative.state_dict(), strict=False)
-    with torch.no_grad():
-        relative.distance_keys.zero_()
-        relative.distance_values.zero_()
-    x = inputs(7)
-    torch.testing.assert_close(relative(x, mask), plain(x, mask), rtol=0, atol=1e-12)
-
-
 def test_gradients_equal_finite_differences():
     module, x = attention(2), inputs(4).requires_grad_()
     names = ["query_key_value", "distance_keys", "distance_values", "output"]
@@ -101,24 +89,6 @@ def test_gradients_equal_finite_differences():
         return torch.func.functional_call(module, dict(zip(names, weights, strict=True)), (x, mask))
 
     assert torch.autograd.gradcheck(output, (x, *(getattr(module, name) for name in names)))
-
-
-def test_distances_to_later_keys_get_no_gradient_under_a_causal_mask():
-    """No key comes after its query, so the last k rows of both tables get gradient 0."""
-    module = attention(2)
-    module(inputs(5), causal_mask(5, torch.device("cpu"))).square().sum().backward()
-    for table in (module.distance_keys, module.distance_values):
-        assert (table.grad[:3] != 0).any(-1).all()
-        assert (table.grad[3:] == 0).all()
-
-
-def test_diagonals():
-    """Columns are the distances -3 to 2; values at distances without a key are dropped, or filled with 0."""
-    by_distance = torch.tensor([[-3, -2, -1, 0, 1, 2]]).expand(3, 6)[None, None]
-    by_key = torch.tensor([[0, 1, 2], [-1, 0, 1], [-2, -1, 0]])[None, None]
-    assert torch.equal(distances_to_keys(by_distance), by_key)
-    back = torch.tensor([[0, 0, 0, 5, 6, 7], [0, 0, 4, 5, 6, 0], [0, 3, 4, 5, 0, 0]])[None, None]
-    assert torch.equal(keys_to_distances(by_key + 5), back)
 
 
 def test_whole_model_with_zero_tables_is_a_transformer_without_positions(make_model, make_batch):

@@ -24,7 +24,13 @@ def _dies_before_naming(command: list[str]) -> None:
     main(command)
 
 
-@pytest.mark.parametrize("stage", STAGES_OF_STUDY)
+# With outputs of one file, of several, a store, a state folder, and a page; the others take as long.
+QUICK = ("make_table", "tokenize_text", "parse_sentences", "train_model", "write_report")
+
+
+@pytest.mark.parametrize(
+    "stage", [pytest.param(one, marks=() if one in QUICK else pytest.mark.slow) for one in STAGES_OF_STUDY]
+)
 def test_a_stage_killed_before_naming_its_outputs_runs_again(
     stage: str, finished: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -116,18 +116,6 @@ def test_the_longest_rows_of_all_pools():
     assert positions == expected[0]
 
 
-@given(pair_lengths, st.integers(1, 400), st.sampled_from(["cpu", "cuda"]))
-def test_micro_batches_have_every_row_once_within_the_capacity(lengths, capacity, device):
-    plan = plan_of(lengths)
-    parts = micro_batches(
-        np.arange(len(lengths)), plan.source_lengths, plan.target_lengths, capacity=capacity, device=device
-    )
-    assert sorted(np.concatenate(parts).tolist()) == list(range(len(lengths)))
-    for rows in parts:
-        longest = int(np.maximum(plan.source_lengths[rows], plan.target_lengths[rows]).max()) + 1
-        assert longest * len(rows) <= capacity or len(rows) == 1
-
-
 @pytest.mark.parametrize("capacity", [4_096, 2**18])
 def test_padding_stays_below_five_percent(capacity):
     plan = plan_of(natural_lengths(30_000), tokens_per_update=25_000)
@@ -139,16 +127,16 @@ def test_padding_stays_below_five_percent(capacity):
     assert 1 - real / padded < 0.05
 
 
-def of_rank(plan, rows, capacity, rank, ranks):
+def of_rank(plan, rows, capacity, rank, ranks, device="cpu"):
     lengths = plan.source_lengths, plan.target_lengths
-    return micro_batches_of_rank(rows, *lengths, capacity=capacity, device="cpu", rank=rank, ranks=ranks)
+    return micro_batches_of_rank(rows, *lengths, capacity=capacity, device=device, rank=rank, ranks=ranks)
 
 
-@given(pair_lengths, st.integers(1, 2000), st.integers(1, 9))
-def test_processes_together_have_each_row_once(lengths, capacity, ranks):
+@given(pair_lengths, st.integers(1, 2000), st.integers(1, 9), st.sampled_from(["cpu", "cuda"]))
+def test_processes_together_have_each_row_once_within_the_capacity(lengths, capacity, ranks, device):
     plan = plan_of(lengths)
     rows = np.arange(len(lengths))
-    parts = [part for rank in range(ranks) for part in of_rank(plan, rows, capacity, rank, ranks)]
+    parts = [part for rank in range(ranks) for part in of_rank(plan, rows, capacity, rank, ranks, device)]
     assert sorted(np.concatenate(parts).tolist()) == rows.tolist()
     longest = np.maximum(plan.source_lengths, plan.target_lengths) + 1
     assert all(len(part) == 1 or len(part) * longest[part].max() <= capacity for part in parts)

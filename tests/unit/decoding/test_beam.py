@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import pytest
@@ -66,28 +65,6 @@ def test_equals_a_plain_loop(beam, seed, options):
         assert [hypothesis.score for hypothesis in found] == pytest.approx([e[2] for e in expected], abs=1e-5)
 
 
-def test_a_beam_wide_enough_for_all_sentences_finds_the_best_one():
-    model = TableModel(1)
-    settings = settings_of(200, extra=3, n_best=1)
-    words = [token for token in range(V) if token not in (0, BOS, EOS)]
-    results = beam_search(model, source_of(range(4, 8)), settings)
-    for word, (best,) in zip(range(4, 8), results, strict=True):
-        scores = {}
-        for length in range(4):
-            for tokens in itertools.product(words, repeat=length):
-                path = [BOS, *tokens, EOS]
-                log_prob = sum(float(model.table[word, i, a, b]) for i, (a, b) in enumerate(itertools.pairwise(path)))
-                scores[tokens] = log_prob / ((5 + length + 1) / 6) ** 0.6
-        assert best.tokens == max(scores, key=scores.__getitem__)
-
-
-def test_a_translation_does_not_depend_on_the_other_sentences():
-    model, settings = TableModel(3, end=1.0), settings_of(4)
-    together = beam_search(model, source_of(range(4, 40)), settings)
-    for word, found in zip(range(4, 40), together, strict=True):
-        assert beam_search(model, source_of([word]), settings) == [found]
-
-
 @given(
     st.integers(0, 2**31), st.integers(1, 5), st.integers(1, 400), st.integers(1, 6), st.sampled_from([0.0, 0.3, 0.9])
 )
@@ -137,12 +114,3 @@ def test_the_ensemble_of_two_tables_is_the_table_of_mean_probabilities():
     for ours, expected in zip(found, beam_search(mean, source_of(range(4, 30)), OF_ENSEMBLES), strict=True):
         assert [hypothesis.tokens for hypothesis in ours] == [hypothesis.tokens for hypothesis in expected]
         assert [h.log_prob for h in ours] == pytest.approx([h.log_prob for h in expected], abs=1e-5)
-
-
-def test_a_translation_by_an_ensemble_does_not_depend_on_its_batch():
-    ensemble = Ensemble([TableModel(1, end=1.0), TableModel(2, end=1.0)])
-    together = beam_search(ensemble, source_of(range(4, 40)), OF_ENSEMBLES)
-    for word, found in zip(range(4, 40), together, strict=True):
-        (alone,) = beam_search(ensemble, source_of([word]), OF_ENSEMBLES)
-        assert [hypothesis.tokens for hypothesis in alone] == [hypothesis.tokens for hypothesis in found]
-        assert [h.log_prob for h in alone] == pytest.approx([h.log_prob for h in found], abs=1e-5)

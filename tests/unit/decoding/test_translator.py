@@ -1,4 +1,4 @@
-"""Translation of raw text is what the stages of a study make of the same text, byte for byte, for every family."""
+"""Translation of raw text is what the stages of a study make of the same text, byte for byte."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from phrasemt.stages.syntax import ExtractPhrases, ParseSentences
 from phrasemt.study.architectures import (
     Architecture,
     BiscaleModel,
-    Dl4mtModel,
     PhraseRepresentationModel,
     PhraseSegmentation,
     TransformerModel,
@@ -44,15 +43,12 @@ SIZE = {"encoder_layers": 1, "decoder_layers": 1, "width": 16, "heads": 2, "ffn_
 RECURRENT = {"embedding": 8, "hidden": 8}
 FAMILIES: dict[str, Architecture] = {
     "transformer": TransformerModel(**SIZE),
-    "relative positions": TransformerModel(**SIZE, attention="relative"),
-    "phrasal attention": TransformerModel(**SIZE, attention="ngrams"),
     "phrases of n tokens": PhraseRepresentationModel(**SIZE),
     "phrases of Neutron": PhraseRepresentationModel(
         **SIZE, phrase=PhraseSegmentation(ntok_scope="batch"), src_bos=True
     ),
     "random phrases": PhraseRepresentationModel(**SIZE, phrase=PhraseSegmentation(mode="random")),
     "phrases of a parser": PhraseRepresentationModel(**SIZE, phrase=PhraseSegmentation(mode="parse")),
-    "dl4mt": Dl4mtModel(family="dl4mt", **RECURRENT),
     "bi-scale": BiscaleModel(family="biscale", **RECURRENT, chunk_hidden=8, chunk_embedding=8),
 }
 DECODING = Decoding(beam=3, n_best=2, max_length_factor=0.02, max_length_extra=6)

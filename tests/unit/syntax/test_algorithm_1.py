@@ -14,9 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.syntax.algorithm_1 import Nodes, append_eos, phrase_ends, tree_nodes
-from phrasemt.syntax.ngrams import ngram_ends
 
 # A tree is a list of trees; a word is the number of its subwords.
 Shape = list["Shape"] | int
@@ -140,36 +138,9 @@ def test_worked_example(size, phrases):
 @settings(max_examples=300)
 @given(shape=TREES, size=SIZES)
 def test_equal_to_taking_trees_apart(shape, size):
-    """I4; I3 follows, since the same input is cut twice."""
     spans = spans_of(phrase_ends(nodes_of(shape), size))
     assert [end - start for start, end in spans] == literal_phrases(shape, size)
     assert spans == spans_of(phrase_ends(nodes_of(shape), size))
-
-
-@settings(max_examples=200)
-@given(shape=TREES, size=SIZES)
-def test_phrases_cover_the_sentence_and_none_is_too_long(shape, size):
-    """I1 and I2."""
-    ends = phrase_ends(nodes_of(shape), size)
-    assert ends[-1] == sum(words_of(shape)) + 1
-    assert all(1 <= end - start <= size for start, end in spans_of(ends))
-
-
-@settings(max_examples=100)
-@given(shape=TREES, more=st.integers(0, 3))
-def test_one_phrase_when_all_fits_and_single_tokens_when_one_fits(shape, more):
-    """I5 and I6."""
-    length = sum(words_of(shape)) + 1
-    assert phrase_ends(nodes_of(shape), length + more) == [length]
-    assert phrase_ends(nodes_of(shape), 1) == list(range(1, length + 1))
-
-
-@given(words=st.integers(1, 40), size=SIZES)
-def test_a_flat_tree_is_cut_from_the_right_into_full_phrases(words, size):
-    """I7."""
-    length = words + 1
-    lengths = [end - start for start, end in spans_of(phrase_ends(nodes_of([1] * words), size))]
-    assert lengths == [length % size] * (length % size > 0) + [size] * (length // size)
 
 
 class Counting(list):
@@ -183,43 +154,11 @@ class Counting(list):
 @settings(max_examples=100)
 @given(shape=TREES, size=SIZES)
 def test_work_is_linear_in_the_nodes(shape, size):
-    """I9, with reads of parents as visits; two of them are one step."""
+    """Reads of parents are visits; two of them are one step."""
     nodes = nodes_of(shape)
     Counting.reads = 0
     phrase_ends(Nodes(Counting(nodes.parents), nodes.starts, nodes.depths, nodes.leaves), size)
     assert Counting.reads <= 6 * len(nodes.parents)
-
-
-@given(length=st.integers(2, 100))
-def test_a_tree_of_ngrams_gives_the_ngrams(length):
-    """I11: equal ends, hence the same batch and the same output."""
-    expected = ngram_ends(length, PhraseSegmentation()).tolist()
-    groups = [[1] * (end - start) for start, end in spans_of(expected)]
-    groups[-1].pop()  # `</s>` itself
-    nodes = nodes_of([group for group in groups if group])
-    assert phrase_ends(nodes, expected[0]) == expected
-
-
-def test_nodes_of_words_of_several_subwords():
-    """NP over a word of one subword and a word of three, then a word of two under the root."""
-    nodes = append_eos(tree_nodes("(S (NP (DT 0) (NN 1)) (VB 2))", [0, 1, 4, 6]))
-    paths = []
-    for leaf in nodes.leaves:
-        path = []
-        while leaf:
-            path.append((nodes.depths[leaf], nodes.starts[leaf]))
-            leaf = nodes.parents[leaf]
-        paths.append(path[::-1])
-    noun, verb = [(0, 0), (1, 0), (2, 1)], [(0, 0), (1, 4)]
-    assert paths == [
-        [(0, 0), (1, 0), (2, 0)],
-        [*noun, (3, 1)],
-        [*noun, (3, 2)],
-        [*noun, (3, 3)],
-        [*verb, (2, 4)],
-        [*verb, (2, 5)],
-        [(0, 0), (1, 6)],
-    ]
 
 
 @pytest.mark.parametrize("text", ["(S (A 0))", "(S (A 0) (B 1) (C 2))", "(S (A 0) (B 1)", "(S (A 0) (B 1)))", ""])

@@ -1,12 +1,20 @@
-"""Witness: the bounds and variances of the distributions, computed by hand."""
+"""Positions, dropout and initial weights.
+
+Witnesses: the formula of Vaswani et al. (2017), section 3.5, number by number, which the table rounds to float32 once:
+2^-24 at most of numbers up to 1; the binomial distribution, where counts stay within 5 standard deviations (a false
+alarm once in two million); bounds and variances of the initial distributions, by hand.
+"""
 
 from __future__ import annotations
+
+import math
 
 import pytest
 import torch
 
 from phrasemt.models.interface import build_model
-from phrasemt.nn.layers import Linear, embedding_table, xavier_blocks
+from phrasemt.nn.cpu import LEVELS, scaled_mask
+from phrasemt.nn.layers import Dropout, Linear, SinusoidalPositions, dropout, embedding_table, sinusoids, xavier_blocks
 from phrasemt.study.architectures import PhraseRepresentationModel
 
 
@@ -100,3 +108,62 @@ def test_centred_combinations_begin_without_phrases(sigmoid, begins_without):
         of_x, of_phrases = layer.combination.hidden.weight.detach().split(d, dim=1)
         assert bool((of_phrases == 0).all()) == begins_without
         assert 0.99 < float(of_x.abs().max()) / (6 / (2 * d + 3 * d)) ** 0.5 <= 1
+
+
+def test_formula():
+    length, width = 40, 6
+    table = sinusoids(length, width)
+    for position in range(length):
+        for i in range(width // 2):
+            angle = position / 10000 ** (2 * i / width)
+            assert abs(float(table[position, 2 * i]) - math.sin(angle)) <= 2**-24
+            assert abs(float(table[position, 2 * i + 1]) - math.cos(angle)) <= 2**-24
+
+
+def test_the_table_grows_and_is_not_in_checkpoints():
+    positions = SinusoidalPositions(width=6, length=4)
+    assert torch.equal(positions(3, 9), sinusoids(12, 6)[3:])
+    assert torch.equal(positions(0, 4), sinusoids(4, 6))
+    assert positions.state_dict() == {}
+
+
+def test_odd_width():
+    assert sinusoids(5, 7).shape == (5, 7)
+
+
+@pytest.mark.parametrize("probability", [0.1, 0.3, 0.5, 0.9])
+def test_share_and_scale(probability):
+    torch.manual_seed(11)
+    count = 400_000
+    mask = scaled_mask(torch.empty(count), probability)
+    exact = round(probability * LEVELS) / LEVELS
+    assert abs(exact - probability) <= 0.5 / LEVELS
+    kept = mask != 0
+    assert torch.unique(mask).tolist() == pytest.approx([0, 1 / (1 - exact)], rel=1e-6)
+    for part in (kept, *(kept[lane::4] for lane in range(4))):  # four elements share one 64-bit draw
+        deviation = (exact * (1 - exact) / part.numel()) ** 0.5
+        assert abs(float((~part).double().mean()) - exact) < 5 * deviation
+
+
+def test_neighbours_are_independent():
+    torch.manual_seed(12)
+    kept = (scaled_mask(torch.empty(400_000), 0.5) != 0).double() - 0.5
+    for distance in (1, 2, 3, 4, 8, 256):
+        correlation = float((kept[distance:] * kept[:-distance]).mean() / 0.25)
+        assert abs(correlation) < 5 / kept.numel() ** 0.5
+
+
+def test_same_generator_state_same_mask():
+    x = torch.ones(1000)
+    torch.manual_seed(4)
+    first = dropout(x, 0.3)
+    assert not torch.equal(dropout(x, 0.3), first)
+    torch.manual_seed(4)
+    assert torch.equal(dropout(x, 0.3), first)
+
+
+def test_only_while_training_and_only_if_asked():
+    x = torch.ones(1000)
+    assert torch.equal(Dropout(0.3).eval()(x), x)
+    assert not torch.equal(Dropout(0.3)(x), x)
+    assert Dropout(0.0)(x) is x
