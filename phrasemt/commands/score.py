@@ -15,7 +15,7 @@ from phrasemt.commands._arguments import add_dataset, chosen_dataset
 from phrasemt.commands._scores import ScoreRow, add_samples, read_columns, score_table
 from phrasemt.decoding.outside import both_forms
 from phrasemt.errors import PhrasemtError
-from phrasemt.files.preprocessing import check_same_preprocessing
+from phrasemt.files.preprocessing import Preprocessing, check_same_preprocessing
 from phrasemt.files.system import digest_file, one_file
 from phrasemt.scoring.bleu import Sides, check_side, score_texts, warn_of_leftovers
 from phrasemt.scoring.significance import compare_scores
@@ -50,8 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print scores with signatures, and for two files their difference with interval and p-values.
 
-    Raises PhrasemtError for more than two files, and DataError for unequal numbers of lines, for subwords, and for
-    translations and references that are not prepared alike.
+    Raises PhrasemtError for more than two files, and DataError for unequal numbers of lines, for lines that are no
+    plain sentences, and for translations and references that are not prepared alike.
     """
     if len(options.files) > 2:
         raise PhrasemtError("too many translations", where=options.files[2], expected="one file, or two to compare")
@@ -86,6 +86,8 @@ def _convention(options: argparse.Namespace) -> tuple[Tokenizer, ReferenceLength
 
 def _score(path: Path, tokenizer: Tokenizer, reference_length: ReferenceLength, options: argparse.Namespace) -> Scores:
     translated, *references = read_columns(path, *options.references)
+    for file, side in zip((path, *options.references), (translated, *references), strict=True):
+        Preprocessing.of(side).check_plain_text(file)
     of_translation = both_forms(tokenizer, tokenised=options.tokenised)
     of_reference = both_forms(tokenizer, tokenised=options.tokenised_references)
     tokens, text = (list(side) for side in zip(*map(of_translation, translated), strict=True))

@@ -23,9 +23,10 @@ from typing import IO
 
 from phrasemt.artefacts.corpus import DroppedPair, DroppedPairs
 from phrasemt.errors import DataError
+from phrasemt.files.forms import form_of
 from phrasemt.files.lines import read_parallel, write_atomic
 from phrasemt.files.parallel import batched, map_in_order
-from phrasemt.files.preprocessing import Mark, Preprocessing, comparable, mark_of, normalise_spaces
+from phrasemt.files.preprocessing import Preprocessing, comparable, normalise_spaces
 from phrasemt.languages import CHINESE, WITHOUT_SPACES
 from phrasemt.stages.corpus import CleanPairs
 
@@ -53,8 +54,8 @@ def clean_pairs(
     the order of the rows. The result does not depend on the number of cores. Memory: about 150 bytes for each pair.
     settings.sample: keep at most this number of these pairs, those whose sources have the smallest hash, in the order
     of their rows. So the references of a test set, each with the same sources, keep the same pairs.
-    Raises DataError for sides with unequal numbers of lines, bytes that are not UTF-8, an empty text, a text that is
-    cut into subwords or holds tags, and a text of which no pair is kept.
+    Raises DataError for sides with unequal numbers of lines, bytes that are not UTF-8, an empty text, a text that
+    has a form of no plain text, and a text of which no pair is kept.
     """
     for language in dict.fromkeys((settings.source_language, settings.target_language)):
         if settings.filters and not scripts_of(language):
@@ -123,8 +124,8 @@ class Cleaning:
                 else:
                     dropped.append(DroppedPair(row, "duplicate", str(first)))
             self.dropped += sorted(dropped)
-            for side, row, mark, piece in marked:
-                preprocessing[side].add(row + 1, mark, piece)
+            for side, row, form, piece in marked:
+                preprocessing[side].add(row + 1, form, piece)
             yield kept
         for of_side, files in zip(preprocessing, self._texts, strict=True):
             of_side.lines = self.read
@@ -270,17 +271,17 @@ class _Judge:
 
 def _judge(
     judge: _Judge, batch: list[Row]
-) -> tuple[list[tuple[int, tuple[str, ...], bytes]], list[DroppedPair], list[tuple[int, int, Mark, str]]]:
+) -> tuple[list[tuple[int, tuple[str, ...], bytes]], list[DroppedPair], list[tuple[int, int, str, str]]]:
     """Apply all filters except `duplicate` to a batch of raw pairs.
 
     Returns row, lines and digest of the pairs that pass (a monolingual text has one line, and without the filter
-    `duplicate` a digest is empty); the others; side, row, mark and piece of each line with a mark of subwords or a tag.
+    `duplicate` a digest is empty); the others; side, row, form and piece of each line that has a form of no plain text.
     """
     passed, dropped, marked = [], [], []
     drops_duplicates = judge.filters is not None and judge.filters.drop_duplicates
     for row, raw_pair in batch:
         pair = tuple(map(normalise_spaces, raw_pair))
-        marked += [(side, row, *found) for side, line in enumerate(pair) if (found := mark_of(line))]
+        marked += [(side, row, *found) for side, line in enumerate(raw_pair) if (found := form_of(line, row + 1))]
         if reason := judge.reason_to_drop(*pair):
             dropped.append(DroppedPair(row, *reason))
         else:

@@ -30,7 +30,7 @@ def import_translations(
 
     reference: the target side of the test set, which has as many lines and is prepared alike.
     Raises MismatchError for a file with another number of lines, DataError for one with bytes that are not UTF-8,
-    without text, with subwords, or of tokens or escapes in place of text.
+    without text, of another form than text (such as a log), or of tokens or escapes in place of text.
     """
     lines = list(read_lines(translations))
     sentences = count_lines(reference)
@@ -41,6 +41,7 @@ def import_translations(
     token_lines, text_lines = (list(side) for side in zip(*map(of_line, lines), strict=True))
     if not any(token_lines):
         raise DataError("the translations hold no text", where=translations, next_step="name another file")
+    Preprocessing.of(lines).check_plain_text(translations)
     counts = check_side(translations, token_lines, translations, text_lines)
     if settings.form == "text":
         check_same_preprocessing({str(translations): counts, str(reference): Preprocessing.of(read_lines(reference))})

@@ -1,5 +1,5 @@
 """White space in a line of text, what makes two lines the same sentence, and what shows that a text was preprocessed:
-subwords, tags, Moses' escapes, a full stop apart from its word.
+forms that no plain text has (phrasemt/files/forms.py), Moses' escapes, a full stop apart from its word.
 
 Stages that clean and that divide texts agree in what the same sentence is; otherwise one could be in train and in test.
 
@@ -14,41 +14,20 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from phrasemt.errors import DataError
-from phrasemt.symbols import INVISIBLE, SEPARATOR, SPACE
+from phrasemt.files.forms import FORMS, form_of, looked_at
+from phrasemt.symbols import INVISIBLE
 
 # \s matches the white space of Unicode; the rest are control characters (Cc) and the byte order mark.
 _SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ufeff]+")
 _INVISIBLE = re.compile(f"[{INVISIBLE}]+")
 _BLANK = re.compile(f"[{INVISIBLE}\\s]*")
 
-# `@@` at the end of a piece of a word (subword-nmt), U+2581 at the beginning of a word (SentencePiece).
-_SUBWORD = re.compile(rf"(?<=\S){SEPARATOR}(?= |$)|(?:(?<= )|^){SPACE}(?=\S)")
-# Lines of WMT's SGM, of IWSLT's training texts and of other documents.
-_TAG = re.compile(
-    r"\s*<(?:[?!]|/?(?:srcset|refset|tstset|doc|seg|hl|title|description|url|keywords|talkid|speaker|reviewer|translator"
-    r"|tmx|tuv?|xliff|html|body)\b)[^<]*>",
-    re.IGNORECASE,
-)
-Mark = Literal["subwords", "tags"]
-_REFUSALS: dict[Mark, tuple[str, str, str]] = {
-    "subwords": ("the text is cut into subwords", "whole words", "join the subwords (remove '@@ ')"),
-    "tags": (
-        "the text holds tags",
-        "sentences",
-        r"of SGM keep the segments (sed -n 's/.*<seg[^>]*> *\(.*\)<\/seg>.*/\1/p' FILE); of training texts remove the "
-        "lines of tags from both sides",
-    ),
-}
 # &amp;, &lt; and &gt; are also found in texts from web pages.
 _ESCAPE = re.compile(r"&(?:apos|quot|#91|#93|#124);")
 _FULL_STOP_APART = (" .", " 。")
 
-# A text counts as cut into subwords, or as a document, if a larger part of its lines is marked. Texts from the web are
-# so by chance.
-_MARKED = 0.01
 # From these fractions of the lines on, a text counts as escaped or tokenised. Another text of the same kind then has a
 # tenth of the fraction at least, if it is so long that five such lines are expected: by chance, fewer than one text in
 # 100 has none.
@@ -81,11 +60,11 @@ def comparable(line: str) -> str:
 
 @dataclass
 class Preprocessing:
-    """Numbers of the lines of a text that show preprocessing. first: the first line with a mark, and its piece."""
+    """Numbers of the lines of a text that show preprocessing. first: the first line of each form, and its piece."""
 
     lines: int = 0
-    marked: Counter[Mark] = field(default_factory=Counter)
-    first: dict[Mark, tuple[int, str]] = field(default_factory=dict)
+    forms: Counter[str] = field(default_factory=Counter)
+    first: dict[str, tuple[int, str]] = field(default_factory=dict)
     escaped: int = 0
     tokenised: int = 0
 
@@ -94,45 +73,42 @@ class Preprocessing:
         counts = cls()
         for line in lines:
             counts.lines += 1
-            if found := mark_of(line):
+            if found := form_of(line, counts.lines):
                 counts.add(counts.lines, *found)
             counts.escaped += "&" in line and _ESCAPE.search(line) is not None
             counts.tokenised += line.endswith(_FULL_STOP_APART)
         return counts
 
-    def add(self, number: int, mark: Mark, piece: str) -> None:
-        """Count a line with a mark. number: of the line; piece: of it, with the mark."""
-        self.marked[mark] += 1
-        self.first.setdefault(mark, (number, piece))
+    def add(self, number: int, form: str, piece: str) -> None:
+        """Count a line of a form. number: of the line; piece: of it, which shows the form."""
+        self.forms[form] += 1
+        self.first.setdefault(form, (number, piece))
 
     def check_plain_text(self, where: object) -> None:
-        """Raise DataError, with a line, if so many lines hold subwords or tags that it is no chance.
+        """Raise DataError, with a line, if so many lines have a form of no plain text that it is no chance.
 
         where: name of the text.
         """
-        for mark, count in self.marked.items():
-            if count > max(1, _MARKED * self.lines):
-                raise self._refusal(mark, where)
+        for form, count in self.forms.items():
+            is_first = form == "headings" and self.first[form][0] == 1
+            if is_first or count > max(1, FORMS[form].share * looked_at(form, self.lines)):
+                raise self._refusal(form, where)
 
     def check_whole_words(self, where: object) -> None:
         """Raise DataError if any line holds subwords. where: name of the text."""
-        if self.marked["subwords"]:
+        if self.forms["subwords"]:
             raise self._refusal("subwords", where)
 
-    def _refusal(self, mark: Mark, where: object) -> DataError:
-        what, expected, next_step = _REFUSALS[mark]
-        number, piece = self.first[mark]
-        found = f"{piece!r}, and such marks in {self.marked[mark]:,} of {self.lines:,} lines"
-        return DataError(what, where=f"{where}, line {number}", expected=expected, found=found, next_step=next_step)
-
-
-def mark_of(line: str) -> tuple[Mark, str] | None:
-    """The mark of subwords or the tag of a line, with the first place that holds it; None for nearly all lines."""
-    if "<" in line and (tag := _TAG.match(line)):
-        return "tags", tag[0][:60]
-    if (SEPARATOR in line or SPACE in line) and (mark := _SUBWORD.search(line)):
-        return "subwords", line[max(0, mark.start() - 20) : mark.end() + 20]
-    return None
+    def _refusal(self, form: str, where: object) -> DataError:
+        number, piece = self.first[form]
+        found = f"{piece!r}, and the like in {self.forms[form]:,} of {looked_at(form, self.lines):,} lines"
+        return DataError(
+            FORMS[form].what,
+            where=f"{where}, line {number}",
+            expected="one plain sentence per line",
+            found=found,
+            next_step=FORMS[form].next_step,
+        )
 
 
 def check_same_preprocessing(texts: Mapping[str, Preprocessing]) -> None:

@@ -242,6 +242,10 @@ def _files_of_the_user(study: Study) -> Iterator[tuple[str, Path]]:
                 yield f"systems.{name}.model.phrase.given", Path(f"{given}/{dataset_name}/{split}.txt")
         for seed in study.seeds_of(name):
             yield from ((f"systems.{name}.init_from", file) for file in initial_weights(system, seed))
+    yield from _translations_of_the_user(study)
+
+
+def _translations_of_the_user(study: Study) -> Iterator[tuple[str, Path]]:
     for name, outside in study.outside.items():
         yield from ((f"systems.{name}.translations", file) for file in outside.files(study.datasets).values())
 
@@ -264,7 +268,7 @@ def missing_texts(study: Study) -> Iterator[str]:
 
 def _file_problems(study: Study) -> Iterator[str]:
     yield from missing_texts(study)
-    for where, file in texts_of_the_user(study):
+    for where, file in (*_sentences_of_the_user(study), *_translations_of_the_user(study)):
         if file.is_file():
             yield from _refusals(where, _check_text, file)
     for where, file in _files_of_the_user(study):
@@ -295,12 +299,17 @@ def _check_weights(file: Path) -> None:
         raise DataError("not a readable weights file", where=file, found=str(error)) from None
 
 
-def texts_of_the_user(study: Study) -> Iterator[tuple[str, Path]]:
-    """The places of a study that name a file with text, and the file."""
+def _sentences_of_the_user(study: Study) -> Iterator[tuple[str, Path]]:
     for name, dataset in study.datasets.items():
         for where, text in dataset.texts:
             if not isinstance(text, RegistryText):
                 yield from ((f"datasets.{name}.{where}.{key}", file) for key, file in text.files.items())
+
+
+def texts_of_the_user(study: Study) -> Iterator[tuple[str, Path]]:
+    """The places of a study that name a file with text, and the file."""
+    yield from _sentences_of_the_user(study)
+    for name, dataset in study.datasets.items():
         for where, pairs in dataset.contrast_texts:
             if not isinstance(pairs, RegistryText):
                 yield from ((f"datasets.{name}.{where}", file) for file in pairs.files)

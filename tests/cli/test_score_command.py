@@ -105,6 +105,9 @@ def test_two_files_are_tested_as_by_sacrebleu(capsys: pytest.CaptureFixture[str]
         (("first", "--references", "escaped", "--language", "de"), "preprocessed in different ways"),
         (("first", "--references", "ref", "escaped", "--language", "de"), "escaped, first: two texts of one language"),
         (("first", "--references", "spaced", "--language", "de"), "preprocessed in different ways"),
+        (("log", "--references", "ref", "--language", "de"), "log, line 1: a log of fairseq"),
+        (("first", "--references", "json", "--language", "de"), "json, line 1: the lines are JSON"),
+        (("first", "--references", "ref", "log", "--language", "de"), "log, line 1: a log of fairseq"),
         (("many", "--references", "many_spaced", "--language", "de"), "is still tokenised"),
     ],
 )
@@ -115,6 +118,8 @@ def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], arguments: tu
     text = Path("ref").read_text()
     Path("escaped").write_text(text.replace("'", "&apos;"))
     Path("spaced").write_text(text.replace(".\n", " .\n"))
+    Path("log").write_text("".join(f"H-{number}\t-0.1\t{line}\n" for number, line in enumerate(REFERENCE)))
+    Path("json").write_text("".join(f"{json.dumps([line])}\n" for line in REFERENCE))
     Path("many").write_text(text * 7)
     Path("many_spaced").write_text(text.replace(".\n", " .\n") * 7)
     for name in ("empty", "empty2"):

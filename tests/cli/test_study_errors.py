@@ -334,3 +334,18 @@ def test_check_counts_lines_and_reads_dates(check: Check) -> None:
         "  - datasets.demo.splits.train.0.target: a.de is dated 120 minutes ahead of this clock; next: touch a.de",
         "  - datasets.demo.splits.test.talks.0.source: t.en is dated 120 minutes ahead of this clock; next: touch t.en",
     ]
+
+
+def test_check_reads_the_form_of_sentences_but_not_of_tables_of_contrastive_pairs(check: Check) -> None:
+    study = OWN.replace("systems:", "    contrast_sets: {mine: [{pairs: pairs.tsv}]}\nsystems:")
+    study += "  theirs: {translations: log}\n"
+    for name, text in (("a.en", '{"en": "a b"}'), ("a.de", "a b"), ("t.en", "7\ta b"), ("t.de", "a b")):
+        Path(name).write_text(f"{text}\n" * 20)
+    Path("pairs.tsv").write_text("a b\ta b\ta c\n" * 20)
+    Path("log").write_text("H-0\t-0.1\ta b\n" * 20)
+    problems = [line[: line.index(" (")] for line in check(study).stderr.splitlines()[1:]]
+    assert problems == [
+        "  - datasets.demo.splits.train.0.source: a.en, line 1: the lines are JSON",
+        "  - datasets.demo.splits.test.talks.0.source: t.en, line 1: the text is a table with tabulators",
+        "  - systems.theirs.translations: log, line 1: a log of fairseq",
+    ]

@@ -109,6 +109,8 @@ def test_filters_of_a_paper_that_names_none_keep_all_but_empty_sides(tmp_path: P
         (' <seg id="7"> Nummer 7. </seg>', r"the text holds tags .*sed -n 's/"),
         ("<url>http://example.org/7</url>", "the text holds tags .* from both sides"),
         ("<title>Nummer</title>", "the text holds tags"),
+        ('{"text": "Nummer 7."}', "the lines are JSON .*json.loads"),
+        ("7\tNummer 7.", "the text is a table with tabulators .*cut -f 2"),
     ],
 )
 def test_text_that_another_program_prepared_is_refused(
