@@ -105,7 +105,7 @@ site: .venv/site  ## build the documents as a site, with the generated reference
 comet: .comet/installed  ## make the environment of the metric COMET, and fetch a model: make comet MODEL=Unbabel/wmt22-comet-da
 	@test -z '$(MODEL)' || .comet/bin/python envs/comet_score.py fetch '$(MODEL)'
 
-moses:  ## build Moses: make moses MOSES=FOLDER (25 minutes of one core; docs/moses.md)
+moses:  ## build Moses: make moses MOSES=FOLDER (25 minutes of one core; docs/howto/moses.md)
 	@phrasemt/moses/build.sh "$(MOSES)"
 
 clean:  ## remove caches and virtual environments; keep results, resources and logs

@@ -21,7 +21,7 @@ log = logging.getLogger("phrasemt.moses")
 
 MOSES = "PHRASEMT_MOSES"
 VERSION_FILE = "VERSION"  # of `make moses`: a line `<repository> <commit>` for each source
-_NEXT = f"build it (`make moses`, 25 minutes) and name its folder in {MOSES}; see docs/moses.md"
+_NEXT = f"build it (`make moses`, 25 minutes) and name its folder in {MOSES}; see docs/howto/moses.md"
 # Moses' scripts paste paths into shell commands, and moses.ini separates its values by blanks.
 _PLAIN_PATH = re.compile(r"[\w./+,=@%:-]+", re.ASCII)
 # Shell pipelines inside Moses' scripts end well although a part of them failed, so messages count as failures, too.

@@ -37,7 +37,7 @@ SMALL = {
     "checkpoint_every": "10",
 }
 # Blocks of commands that are left out, by what they need.
-NEEDS = {"cluster": 5, "docker": 1, "files": 2, "network": 4, "root": 1}
+NEEDS = {"cluster": 5, "docker": 1, "files": 2, "network": 3, "root": 1}
 FOLLOWED = "docs/adding-a-system.md"  # test_adding_a_system.py runs it, with the files that it shows
 # Pages whose commands speak of results.
 OF_RESULTS = ("studies/multi30k.yaml", "config.yaml")
