@@ -37,7 +37,7 @@ from phrasemt.study.compared import ComparedFigure
 # What the scores are computed on. Of some, a column with the difference to the baseline follows.
 _MEANINGS = {
     "bleu_tok": "tokens, as multi-bleu.perl",
-    "bleu_tok_uncased": "tokens in lower case, as multi-bleu.perl -lc",
+    "bleu_tok_uncased": "tokens with A to Z in lower case, as multi-bleu.perl -lc",
     "bleu_tok_compound_split": "Moses tokens split at hyphens, as Tensor2Tensor",
     "bleu_detok": "sacreBLEU on detokenised text",
     "chrf2": "sacreBLEU on detokenised text",

@@ -5,7 +5,7 @@ Several numbers called "BLEU" are in use. Each column of the table is one of the
 | column | text | as in |
 |---|---|---|
 | `bleu_tok` | tokens of the data set on both sides, cased | `multi-bleu.perl` (Xu et al. 2020; Nguyen et al. 2020) |
-| `bleu_tok_uncased` | the same in lower case | `multi-bleu.perl -lc` (Zhou et al. 2017, for NIST sets) |
+| `bleu_tok_uncased` | the same, A to Z in lower case | `multi-bleu.perl -lc` (Zhou et al. 2017, for NIST sets) |
 | `bleu_tok_compound_split` | cased, split at hyphens | Tensor2Tensor's `get_ende_bleu.sh` (Vaswani et al. 2017) |
 | `bleu_detok` | detokenised output against the untouched reference | `sacrebleu` |
 
@@ -19,8 +19,9 @@ closest to the hypothesis (`multi-bleu.perl`, mteval-v13a, sacreBLEU), or of the
 `reference_length: shortest`, for the columns on tokens, whose signatures say `reflen:shortest`).
 
 sacreBLEU has tokenisers of its own for Chinese (`zh`) and Japanese (`ja-mecab`); Thai and others are scored by
-characters (`char`). With `normalize_punctuation`, translations and references are normalised before the scores on text,
-and the signature says `punctuation:moses`.
+characters (`char`). TER cuts Chinese and Japanese by sacreBLEU's `asian_support`, and the others into characters. With
+`normalize_punctuation`, translations and references are normalised before the scores on text, and the signature says
+`punctuation:moses`.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ log = logging.getLogger("phrasemt.scoring.bleu")
 TOKENISED, UNCASED, COMPOUND_SPLIT = "bleu_tok", "bleu_tok_uncased", "bleu_tok_compound_split"
 DETOKENISED, CHRF2, CHRF2PP, TER_ = "bleu_detok", "chrf2", "chrf2pp", "ter"
 
+_LONG = 100  # words of a line of which TER is slow
 # The number of lines that look tokenised at which sacreBLEU warns (mjpost/sacrebleu#162).
 _TOKENISED_LINES = 100
 
@@ -159,7 +161,8 @@ def score_texts(sides: Sides, target: Tokenizer, reference_length: ReferenceLeng
         metrics[name], statistics[name] = _scored(metric, text, references, signature=more, shortest=shortest)
 
     add(TOKENISED, multi_bleu(), sides.tokens, sides.reference_tokens, tokenizer)
-    add(UNCASED, multi_bleu(lowercase=True), sides.tokens, sides.reference_tokens, tokenizer)
+    lowered, *lowered_references = (list(map(lower_ascii, side)) for side in (sides.tokens, *sides.reference_tokens))
+    add(UNCASED, multi_bleu(), lowered, lowered_references, _joined("lower:a-z", tokenizer))
     # Moses' option -a has already split at hyphens. Nobody uses the combination of both splits.
     if target.language == "de" and target.unit == "moses" and not target.aggressive_dash:
         split, *split_references = (
@@ -175,8 +178,28 @@ def score_texts(sides: Sides, target: Tokenizer, reference_length: ReferenceLeng
     add(DETOKENISED, BLEU(tokenize=target.bleu), text, references, text_signature)
     add(CHRF2, CHRF(), text, references, text_signature)
     add(CHRF2PP, CHRF(word_order=2), text, references, text_signature)
-    add(TER_, TER(), text, references, text_signature)
+    # TER takes a sentence without spaces for one word. sacreBLEU knows the characters of Chinese and Japanese only.
+    if target.bleu == "char":
+        text, *references = ([" ".join(line.replace(" ", "")) for line in side] for side in (text, *references))
+        text_signature = _joined(text_signature, "tokens:characters")
+    is_asian = target.bleu in ("zh", "ja-mecab")
+    _warn_of_slow_ter(text)
+    add(TER_, TER(normalized=is_asian, asian_support=is_asian), text, references, text_signature)
     return Scores(sentences=len(text), references=sides.digests, metrics=metrics, statistics=statistics)
+
+
+def _warn_of_slow_ter(text: Sequence[str]) -> None:
+    """TER looks for words that moved, and needs up to 3 seconds for 100 words and 12 for 300."""
+    if (long := [count for line in text if (count := len(line.split())) > _LONG]) and sum(long) > 10 * _LONG:
+        log.warning(
+            "score_system: warning: %d lines have more than %d words, and TER needs up to %d minutes for them",
+            len(long), _LONG, -(-sum(long) // (20 * _LONG)),
+        )  # fmt: skip
+
+
+def lower_ascii(line: str) -> str:
+    """A line with A to Z in lower case, as Perl's `lc` in multi-bleu.perl, which reads bytes: Ä stays Ä."""
+    return line.encode().lower().decode()
 
 
 def split_compounds(line: str) -> str:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from sacrebleu.metrics import BLEU
 
 
-def multi_bleu(*, lowercase: bool = False) -> BLEU:
-    """sacreBLEU with the definition of multi-bleu.perl: unchanged tokens, no smoothing. lowercase: its option -lc."""
-    return BLEU(tokenize="none", smooth_method="none", lowercase=lowercase, force=True)
+def multi_bleu() -> BLEU:
+    """sacreBLEU with the definition of multi-bleu.perl: unchanged tokens, no smoothing."""
+    return BLEU(tokenize="none", smooth_method="none", force=True)
 
 
 def tokenised_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:

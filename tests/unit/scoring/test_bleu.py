@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 import subprocess
+import tarfile
 from collections import Counter
 from pathlib import Path
 
@@ -42,7 +44,8 @@ def multi_bleu(
     hypothesis_length = reference_length = 0
     for hypothesis, *of_sentence in zip(hypotheses, *references, strict=True):
         words, *references_words = (
-            (line.lower() if lowercase else line).split() for line in (hypothesis, *of_sentence)
+            (re.sub("[A-Z]", lambda letter: letter[0].lower(), line) if lowercase else line).split()
+            for line in (hypothesis, *of_sentence)
         )
         lengths = sorted(map(len, references_words))
         hypothesis_length += len(words)
@@ -184,7 +187,24 @@ def test_lower_case_is_that_of_multi_bleu(tmp_path: Path) -> None:
     metrics = score(tmp_path, tokens=tokens).metrics
     assert metrics["bleu_tok_uncased"].score == pytest.approx(multi_bleu(tokens, REFERENCE_TOKENS, lowercase=True))
     assert metrics["bleu_tok_uncased"].score > 50 > metrics["bleu_tok"].score
-    assert "|case:lc|" in metrics["bleu_tok_uncased"].signature
+    assert metrics["bleu_tok_uncased"].signature.count("|lower:a-z|") == 1
+
+
+def test_lower_case_is_that_of_the_perl_original(shared_data: Path, tmp_path: Path) -> None:
+    if shutil.which("perl") is None:
+        pytest.skip("needs perl")
+    with tarfile.open(shared_data / "moses/moses-src.tar.xz") as archive:
+        script = archive.extractfile("moses-src/scripts/generic/multi-bleu.perl")
+        assert script is not None
+        (tmp_path / "multi-bleu.perl").write_bytes(script.read())
+    reference = ["Über den Ärger in Österreich sprach niemand .", "ДА , МЫ ЗНАЕМ ЭТО .", "ÉTÉ À Paris , dit Élodie ."]
+    tokens = [line.swapcase() for line in reference]
+    write_lines(tmp_path / "reference", reference)
+    command = ["perl", tmp_path / "multi-bleu.perl", "-lc", tmp_path / "reference"]
+    done = subprocess.run(command, input="\n".join(tokens) + "\n", capture_output=True, text=True, check=True)
+    expected = float(done.stdout.removeprefix("BLEU = ").split(",")[0])
+    metrics = score(tmp_path, tokens=tokens, reference_tokens=reference, text=tokens, reference=reference).metrics
+    assert metrics["bleu_tok_uncased"].score == pytest.approx(expected, abs=0.005)
 
 
 FURTHER = [
@@ -194,11 +214,11 @@ FURTHER = [
 ]
 
 
-@given(st.lists(st.tuples(words, words, words, words, words), min_size=1, max_size=6), st.booleans())
-def test_four_references_are_those_of_multi_bleu(rows: list[tuple[str, ...]], lowercase: bool) -> None:
+@given(st.lists(st.tuples(words, words, words, words, words), min_size=1, max_size=6))
+def test_four_references_are_those_of_multi_bleu(rows: list[tuple[str, ...]]) -> None:
     hypotheses, *references = (list(side) for side in zip(*rows, strict=True))
-    found = multi_bleu_of_sacrebleu(lowercase=lowercase).corpus_score(hypotheses, references).score
-    assert found == pytest.approx(multi_bleu(hypotheses, *references, lowercase=lowercase), abs=1e-9)
+    found = multi_bleu_of_sacrebleu().corpus_score(hypotheses, references).score
+    assert found == pytest.approx(multi_bleu(hypotheses, *references), abs=1e-9)
 
 
 @pytest.mark.parametrize("length", ["closest", "shortest"])
@@ -248,7 +268,7 @@ def test_signatures_say_what_was_measured(tmp_path: Path) -> None:
     tokenised = f"nrefs:1|case:mixed|eff:no|tok:none|smooth:none|version:{version}"
     assert signatures == {
         "bleu_tok": f"{tokenised}|moses:unrecorded|aggressive_dash:no",
-        "bleu_tok_uncased": f"{tokenised.replace('mixed', 'lc')}|moses:unrecorded|aggressive_dash:no",
+        "bleu_tok_uncased": f"{tokenised}|lower:a-z|moses:unrecorded|aggressive_dash:no",
         "bleu_tok_compound_split": f"{tokenised}|moses:unrecorded|aggressive_dash:no|compounds:t2t",
         "bleu_detok": f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{version}",
         "chrf2": f"nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:{version}",
@@ -291,6 +311,45 @@ def test_a_text_without_spaces_is_scored_by_sacrebleu_for_its_language(
     assert f"|tok:{bleu}" in metrics["bleu_detok"].signature
     assert metrics["bleu_tok"].signature.endswith(signature)
     assert "bleu_tok_compound_split" not in metrics
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "reference", "words"),
+    [
+        ("zh", "我喜欢红色的汽车。", "我喜欢蓝色的汽车。", 9),
+        ("yue", "佢哋今日唔喺度。", "佢哋尋日唔喺度。", 8),
+        ("ja", "東京は大都市です。", "京都は大都市です。", 8),  # tercom takes kana together
+        ("th", "ฉันกินข้าว", "ฉันกินข้าว", 10),
+        ("km", "ខ្ញុំស្រលាញ់", "ខ្ញុំស្រឡាញ់", 12),
+        ("lo", "ຂ້ອຍກິນ ເຂົ້າ", "ຂ້ອຍກິນເຂົ້າ", 12),
+        ("my", "ကျွန်တော်", "ကျွန်တော့", 9),
+        ("bo", "བོད་ཡིག", "བོད་སྐད", 7),
+    ],
+)
+def test_ter_of_languages_without_spaces_counts_characters(
+    tmp_path: Path, language: str, text: str, reference: str, words: int
+) -> None:
+    """By words, TER would be 0 or 100. Every difference here is one edit, or a block of them of known length."""
+    chosen = Tokenizer.for_language(language, "character")
+    lines = {"tokens": [" ".join(text)], "reference_tokens": [" ".join(reference)]}
+    scores = score(tmp_path, **lines, text=[text], reference=[reference], target_tokenizer=chosen)
+    edits, length = scores.statistics["ter"][0]
+    assert length == words
+    different = sum(one != other for one, other in zip(text.replace(" ", ""), reference, strict=True))
+    assert edits <= different
+    assert (edits == 0) == (different == 0)
+    assert ("|asian:yes" in scores.metrics["ter"].signature) == (language in ("zh", "yue", "ja"))
+    assert scores.metrics["ter"].signature.endswith("|tokens:characters") == (
+        language in ("th", "lo", "km", "my", "bo")
+    )
+
+
+def test_ter_of_long_lines_is_announced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    long = " ".join(map(str, range(400)))
+    for line, announced in ((long, True), ("Ja .", False)):
+        caplog.clear()
+        score(tmp_path, tokens=[line] * 3, text=[line] * 3, reference_tokens=[line] * 3, reference=[line] * 3)
+        assert ("TER needs up to 1 minutes" in caplog.text) == announced
 
 
 def test_normalised_punctuation_is_scored_against_a_normalised_reference_and_says_so(tmp_path: Path) -> None:
