@@ -33,7 +33,8 @@ class Subject(NamedTuple):
 class EnglishSentence(ChunkWriter):
     """A derivation in English. Each method writes one constituent, from left to right.
 
-    tree: its Penn tree on one line. subjects: the noun phrases that are subjects.
+    tree: its Penn tree on one line. subjects: the noun phrases that are subjects. distances: of verbs with a particle,
+    further words or two objects, by their base form, the number of tokens to that part; neighbours have the distance 1.
     """
 
     def __init__(self, sentence: Sentence) -> None:
@@ -41,6 +42,7 @@ class EnglishSentence(ChunkWriter):
         self.pieces: list[str] = []  # of the tree
         self.heads: dict[int, int] = {}  # position of the noun of a noun phrase, by its identity
         self.subjects: list[Subject] = []
+        self.distances: dict[str, int] = {}
         self.sentence(sentence)
         self.tree = "".join(self.pieces)[1:]
 
@@ -197,13 +199,20 @@ class EnglishSentence(ChunkWriter):
     def complements(self, clause: Clause) -> None:
         """The constituents after the verb. "up" in "wake up" follows an object that is a pronoun."""
         verb, particle = clause.verb, (clause.verb.english.particle, "RP")
-        object_is_pronoun = isinstance(clause.object, Pronoun)
-        if particle[0] and not object_is_pronoun:
+        is_last = clause.particle_last or isinstance(clause.object, Pronoun)
+        last_of_verb = len(self.tokens) - 1
+        if particle[0] and not is_last:
             self.phrase("PRT", particle, chunk="PRT")
         self.argument("", clause.recipient)
+        distance = len(self.tokens) - last_of_verb
         self.argument(verb.english_preposition, clause.object)
-        if particle[0] and object_is_pronoun:
+        if (particle[0] and is_last) or verb.english_rest:
+            distance = len(self.tokens) - last_of_verb
+        self.distances[verb.english.base] = 1 if particle[0] and not is_last else distance
+        if particle[0] and is_last:
             self.phrase("PRT", particle, chunk="PRT")
+        for words in verb.english_rest:
+            self.rest(words)
         if clause.predicate:
             self.phrase("ADJP", *_tagged(clause.predicate), chunk="ADJP")
         self.argument("by", clause.agent)
@@ -215,6 +224,16 @@ class EnglishSentence(ChunkWriter):
             self.clause(clause.complement)
         elif clause.complement:
             self.subordinate(COMPLEMENTIZERS[verb.frame], clause.complement)
+
+    def rest(self, words: tuple[Tagged, ...]) -> None:
+        """A phrase of the further words of a multiword unit: a particle, or a preposition with its noun phrase."""
+        first, *others = words
+        if first[1] == "RP":
+            self.phrase("PRT", first, chunk="PRT")
+            return
+        with self.constituent("PP", "PP"):
+            self.word(*first)
+            self.phrase("NP", *others, chunk="NP")
 
     def subordinate(self, connective: Word, clause: Clause) -> None:
         with self.constituent("SBAR"):

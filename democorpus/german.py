@@ -2,7 +2,8 @@
 
 The word order follows the topological fields: prefield, finite verb, middle field, right bracket (prefix, participle,
 infinitive), afterfield. In a subordinate clause the finite verb ends the right bracket. The middle field has the order
-subject, pronouns, time, recipient, object, negation, manner, prepositional object or agent, place or goal, predicate.
+subject, pronouns, time, recipient, object, negation, manner, prepositional object or agent, place or goal, predicate,
+further words of a multiword unit.
 """
 
 from __future__ import annotations
@@ -228,6 +229,10 @@ class GermanSentence(ChunkWriter):
         if clause.predicate:
             intensifier = clause.predicate.intensifier
             self.chunk("ADJP", *(intensifier.german if intensifier else ()), clause.predicate.adjective.german)
+        for word, chunk in verb.german_rest:
+            if chunk:
+                self.begin_chunk(chunk)
+            self.words(word)
 
     def afterfield(self, clause: Clause, postponed: Postponed) -> None:
         """The constituents after the right bracket: postponed relative clauses and the complement of the verb."""

@@ -76,6 +76,7 @@ class Clause(NamedTuple):
     The frame of the verb decides which slots are filled. The verb decides whether `object` is accusative, dative or
     prepositional. agent: the "by" phrase of a passive. front: the constituent that begins a main clause. An infinitive
     has no subject. A relative clause has a `Relative` as its subject, its object, or the object of its place.
+    particle_last: the English particle follows the object ("turned the offer down").
     """
 
     verb: Verb
@@ -95,6 +96,7 @@ class Clause(NamedTuple):
     time: Adverb | None = None
     comment: Adverb | None = None
     front: Slot = "subject"
+    particle_last: bool = False
 
     @property
     def agreement(self) -> int:

@@ -61,7 +61,9 @@ class GermanVerb(NamedTuple):
 class Verb(NamedTuple):
     """An English and a German verb with their frame, the kinds of their arguments, and the German case of the object.
 
-    Each language may have its own preposition before the object: "look for" is suchen, "doubt" is zweifeln an.
+    Each language may have its own preposition before the object: "look for" is suchen, "doubt" is zweifeln an. The
+    further words of a multiword unit follow the object: English phrases of tagged words, German words with the chunk
+    that begins with them, "ins/PP Gras/NP", or none.
     """
 
     english: EnglishVerb
@@ -72,6 +74,8 @@ class Verb(NamedTuple):
     case: int
     english_preposition: str
     german_preposition: str
+    english_rest: tuple[tuple[tuple[str, str], ...], ...] = ()
+    german_rest: tuple[tuple[str, str], ...] = ()
 
 
 class Modal(NamedTuple):
@@ -144,12 +148,21 @@ class Word(NamedTuple):
 
 
 Entry = TypeVar("Entry")
-_SECTIONS: dict[str, list[list[str]]] = {}  # the rows of lexicon.tsv by the names of their sections
-for _line in Path(__file__).with_suffix(".tsv").read_text(encoding="utf-8").splitlines():
-    if _line.startswith("["):
-        _rows = _SECTIONS.setdefault(_line.strip("[]"), [])
-    elif _line and not _line.startswith("#"):
-        _rows.append(_line.split("\t"))
+
+
+def read_sections(path: Path) -> dict[str, list[list[str]]]:
+    """The rows of a table of words by the names of their sections."""
+    sections: dict[str, list[list[str]]] = {}
+    rows: list[list[str]] = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            rows = sections.setdefault(line.strip("[]"), [])
+        elif line and not line.startswith("#"):
+            rows.append(line.split("\t"))
+    return sections
+
+
+_SECTIONS = read_sections(Path(__file__).with_suffix(".tsv"))
 
 
 def _entries(section: str, entry: Callable[..., Entry], *more: str) -> tuple[Entry, ...]:
@@ -169,7 +182,7 @@ def _pair(text: str) -> tuple[str, str]:
     return left, right if found else left
 
 
-def _noun(*row: str) -> Noun:
+def noun_of_row(*row: str) -> Noun:
     english, english_plural, gender, nominative, oblique, genitive, plural, dative_plural, kind = row
     german = ((nominative, oblique, oblique, genitive), (plural, plural, dative_plural, plural))
     return Noun((english, english_plural), german, "mfn".index(gender), kind)
@@ -177,10 +190,10 @@ def _noun(*row: str) -> Noun:
 
 _PLACES = {
     place: tuple(noun._replace(kind="l", place=place) for noun in nouns)
-    for place, nouns in _groups("place", _noun).items()
+    for place, nouns in _groups("place", noun_of_row).items()
 }
 # By kind. The preposition groups of places alternate.
-NOUNS = _groups("noun", _noun) | {
+NOUNS = _groups("noun", noun_of_row) | {
     "l": tuple(noun for turn in itertools.zip_longest(*_PLACES.values()) for noun in turn if noun)
 }
 MODIFIERS = _entries("modifier", Word)
@@ -191,7 +204,7 @@ def _inflect(stem: str, endings: Table) -> Table:
     return tuple(tuple(stem + ending for ending in row) for row in endings)
 
 
-def _adjective(english: str, german: str, kinds: str) -> Adjective:
+def adjective_of_row(english: str, german: str, kinds: str) -> Adjective:
     predicate, stem = _pair(german)
     inflected = {name: _inflect(stem.removesuffix("e"), endings) for name, endings in ADJECTIVE_ENDINGS.items()}
     return Adjective(english, predicate, inflected, kinds)
@@ -204,7 +217,7 @@ def _determiner(english: str, tag: str, german: str, declension: str, group: str
     return Determiner((None, english), tag, _inflect(german, endings), declension)
 
 
-ADJECTIVES = _entries("adjective", _adjective)
+ADJECTIVES = _entries("adjective", adjective_of_row)
 DETERMINERS = _groups("determiner", _determiner)
 THE = Determiner(("the", "the"), "DT", ARTICLES, "weak", definite=True)
 INDEFINITE = Determiner(("a", None), "DT", _inflect("ein", EIN_ENDINGS), "mixed")
@@ -242,7 +255,7 @@ def _german_verb(text: str) -> GermanVerb:
     return GermanVerb(infinitive, present, past, participle.removeprefix("*"), prefix, participle.startswith("*"))
 
 
-def _verb(english: str, german: str, subjects: str, *rest: str) -> Verb:
+def verb_of_row(english: str, german: str, subjects: str, *rest: str) -> Verb:
     *objects, frame = rest
     english, _, english_preposition = english.partition("+")
     german, _, german_preposition = german.partition("+")
@@ -252,7 +265,7 @@ def _verb(english: str, german: str, subjects: str, *rest: str) -> Verb:
     return Verb(*verbs, frame, subjects, "".join(objects), case, english_preposition, german_preposition)
 
 
-VERBS = _groups("verb", _verb)  # by frame
+VERBS = _groups("verb", verb_of_row)  # by frame
 BE = _english_verb("be am is are was was were been")
 DO = _english_verb("do does did done")
 HAVE = _english_verb("have has had had")

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from democorpus import units
 from democorpus.english import EnglishSentence
 from democorpus.german import Agreement, GermanSentence
 from democorpus.grammar import Sentence
@@ -27,10 +28,14 @@ _RELATIVE_OF_DISTANT_SUBJECT = (0.0, 0.8, 1.0)
 
 
 class Contrast(NamedTuple):
-    """The target with a verb in the wrong number. distance: in words, from the head of its subject to the verb."""
+    """The target with a verb in the wrong number. distance: in words, from the head of its subject to the verb.
+
+    kind: of a multiword unit (`UnitSentence`), of which `wrong` has the other reading, and its distance.
+    """
 
     wrong: str
     distance: int
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,29 +59,65 @@ class DistantPair(NamedTuple):
     distance: int
 
 
-def demo_pairs(*, split: str, pairs: int, seed: int) -> Iterator[DemoPair]:
-    """The first `pairs` distinct sentences in the stream of a seed that belong to a split (train, dev or test)."""
+def demo_pairs(*, split: str, pairs: int, seed: int, multiword_units: bool = False) -> Iterator[DemoPair]:
+    """The first `pairs` distinct sentences in the stream of a seed that belong to a split (train, dev or test).
+
+    multiword_units: the sentences of `units.occurrences` stand among them at even distances, in random order, and their
+    contrasts are about the reading of the unit. Sentences of the stream with words of idioms and of
+    compounds are left out.
+    Raises ValueError for an unknown split and if it has no room for the units.
+    """
     if split not in SPLITS:
         raise ValueError(f"no such split: {split!r}, expected train, dev or test")
     seen: set[bytes] = set()
-    stream = _sentences(split, seed, RELATIVE_OF_SUBJECT)
-    while len(seen) < pairs:
-        digest, source, sentence, english = next(stream)
-        if digest in seen:
-            continue
+    stream = _pairs_of_stream(split, seed, seen)
+    if multiword_units:
+        stream = (pair for pair in stream if not units.is_taken(pair.source_tokens))
+    of_units = [*_pairs_of_units(split, seed, seen)] if multiword_units else []
+    if len(of_units) > pairs:
+        raise ValueError(f"{split} has {pairs:,} pairs, but its multiword units need {len(of_units):,}")
+    for row in range(pairs):
+        place = row * len(of_units) // pairs
+        is_of_unit = (row + 1) * len(of_units) // pairs > place
+        yield of_units[place] if is_of_unit else next(stream)
+
+
+def _pairs_of_stream(split: str, seed: int, seen: set[bytes]) -> Iterator[DemoPair]:
+    for digest, _, sentence, english in _sentences(split, seed, RELATIVE_OF_SUBJECT):
+        if digest not in seen:
+            seen.add(digest)
+            german = GermanSentence(sentence)
+            farthest = max(german.agreements, key=lambda one: one.distance, default=None)
+            contrast = Contrast(_with_wrong_verb(german, farthest), farthest.distance) if farthest else None
+            yield _pair(english, german, contrast)
+
+
+def _pairs_of_units(split: str, seed: int, seen: set[bytes]) -> Iterator[DemoPair]:
+    sampler = Sampler(random.Random(f"multiword units {split} {seed}"), RELATIVE_OF_SUBJECT)
+    for unit, reading in sorted(units.occurrences(split), key=lambda _: sampler.random()):
+        while True:
+            sentence = units.unit_sentence(sampler, unit, reading)
+            if sentence is None or not SHORTEST <= len(sentence.english.tokens) <= LONGEST:
+                continue
+            digest = _digest(detokenise(sentence.english.tokens))
+            if digest not in seen and split_of(digest) == split:
+                break
         seen.add(digest)
-        german = GermanSentence(sentence)
-        farthest = max(german.agreements, key=lambda one: one.distance, default=None)
-        yield DemoPair(
-            source=source,
-            target=detokenise(german.tokens),
-            source_tokens=tuple(english.tokens),
-            target_tokens=tuple(german.tokens),
-            tree=english.tree,
-            source_chunks=tuple(english.chunks),
-            target_chunks=tuple(german.chunks),
-            contrast=Contrast(_with_wrong_verb(german, farthest), farthest.distance) if farthest else None,
-        )
+        wrong = detokenise(sentence.wrong.tokens)
+        yield _pair(sentence.english, sentence.german, Contrast(wrong, sentence.distance, sentence.kind))
+
+
+def _pair(english: EnglishSentence, german: GermanSentence, contrast: Contrast | None) -> DemoPair:
+    return DemoPair(
+        source=detokenise(english.tokens),
+        target=detokenise(german.tokens),
+        source_tokens=tuple(english.tokens),
+        target_tokens=tuple(german.tokens),
+        tree=english.tree,
+        source_chunks=tuple(english.chunks),
+        target_chunks=tuple(german.chunks),
+        contrast=contrast,
+    )
 
 
 def distant_pairs(*, pairs: int, seed: int) -> Iterator[DistantPair]:
@@ -115,9 +156,13 @@ def _sentences(
         english = EnglishSentence(sentence)
         if SHORTEST <= len(english.tokens) <= LONGEST:
             source = detokenise(english.tokens)
-            digest = hashlib.sha256(source.encode("utf-8")).digest()[:12]
+            digest = _digest(source)
             if split_of(digest) == split:
                 yield digest, source, sentence, english
+
+
+def _digest(source: str) -> bytes:
+    return hashlib.sha256(source.encode("utf-8")).digest()[:12]
 
 
 def split_of(digest: bytes) -> str:

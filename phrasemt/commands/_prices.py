@@ -212,7 +212,7 @@ class Prices:
         rate, bytes_of_line = _TEXT_STAGES.get(rule, (1, 0))
         lines = self._lines_of(rule, names) if rule in _TEXT_STAGES else 0
         if rule == "parse_sentences" and (parser := self.study.parsers.get(names["annotator"])) is not None:
-            rate = _PUBLISHED_PARSER if parser.published else _GIVEN_TREES if parser.trees else rate
+            rate = _PUBLISHED_PARSER if parser.published else _GIVEN_TREES if parser.trees or parser.generated else rate
         sides = len(self.study.datasets[names["dataset"]].sides) if rule in _OF_BOTH_SIDES else 1
         return Costs(
             core_hours=(_OF_STANZA.get(rule, _SECONDS) + lines / rate) / 3600, bytes=lines * sides * bytes_of_line

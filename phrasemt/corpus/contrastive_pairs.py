@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from democorpus.pairs import conll, demo_pairs, distant_pairs
+from democorpus.pairs import DemoPair, conll, demo_pairs, distant_pairs
 from phrasemt.artefacts.corpus import ContrastivePair, Contrasts, not_a_pair, read_pair
 from phrasemt.errors import DataError
 from phrasemt.files.lines import open_binary, read_lines, read_parallel, write_atomic, write_lines
@@ -146,16 +146,20 @@ def generate_demo(
     """Write one split: texts, trees, chunks and the table of contrastive pairs.
 
     Memory does not grow with the split. The stage uses one core and writes thousands of pairs per second.
+    Raises DataError for a split that is too small for its multiword units.
     """
+    pairs = demo_pairs(
+        split=settings.split, pairs=settings.pairs, seed=settings.seed, multiword_units=settings.multiword_units
+    )
     with contextlib.ExitStack() as files:
         paths = (source, target, trees, source_chunks, target_chunks, contrasts)
         streams = [files.enter_context(write_atomic(path)) for path in paths]
         streams[-1].write(f"{Contrasts.header}\n".encode())
-        for row, pair in enumerate(demo_pairs(split=settings.split, pairs=settings.pairs, seed=settings.seed)):
+        for row, pair in enumerate(_with_room(pairs)):
             contrast = ""
             if pair.contrast is not None:
-                wrong, distance = pair.contrast
-                contrastive = ContrastivePair(pair.source, pair.target, wrong, AGREEMENT, distance)
+                wrong, distance, kind = pair.contrast
+                contrastive = ContrastivePair(pair.source, pair.target, wrong, kind or AGREEMENT, distance)
                 contrast = f"{Contrasts.line(row, contrastive)}\n"
             texts = [
                 pair.source + "\n",
@@ -167,3 +171,10 @@ def generate_demo(
             ]
             for stream, text in zip(streams, texts, strict=True):
                 stream.write(text.encode("utf-8"))
+
+
+def _with_room(pairs: Iterator[DemoPair]) -> Iterator[DemoPair]:
+    try:
+        yield from pairs
+    except ValueError as error:
+        raise DataError(str(error), where="generator", next_step="give the split more pairs") from None

@@ -92,6 +92,7 @@ class GenerateDemo(Stage):
     split: Literal["train", "dev", "test"]
     pairs: int
     seed: int = of("dataset.generator.seed")
+    multiword_units: bool = of("dataset.generator.multiword_units")
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:

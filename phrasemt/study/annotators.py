@@ -94,7 +94,7 @@ class AnnotatorDefinition(Settings):
 
 
 class Parser(AnnotatorDefinition):
-    """A constituency parser, which has one of train, files, published and trees."""
+    """A constituency parser, which has one of train, files, published, trees and generated."""
 
     train: ParserTraining | None = Field(None, description="a parser that the workflow trains")
     files: ParserFiles | None = Field(None, description="your parser")
@@ -103,11 +103,17 @@ class Parser(AnnotatorDefinition):
         None,
         description="files with the trees of another parser in brackets, for the tokens of all splits, in any order",
     )
+    generated: Name | None = Field(
+        None, description="name of a data set with a generator, whose gold trees are the parses of its splits"
+    )
 
     @model_validator(mode="after")
     def _one_origin(self) -> Parser:
-        if sum(origin is not None for origin in (self.train, self.files, self.published, self.trees)) != 1:
-            raise ValueError("exactly one of train, files, published and trees must be given")
+        if (
+            sum(origin is not None for origin in (self.train, self.files, self.published, self.trees, self.generated))
+            != 1
+        ):
+            raise ValueError("exactly one of train, files, published, trees and generated must be given")
         return self
 
 

@@ -201,6 +201,11 @@ class Generator(Settings):
     dev: Pairs = Field(description="dev pairs")
     test: Pairs = Field(description="test pairs")
     seed: Seed = Field(1, description="seed of the generator")
+    multiword_units: bool = Field(
+        False,
+        description="with idioms, particle verbs and compounds, each with a literal twin (democorpus/units.py): in "
+        "1,848 pairs of train, 132 of dev and 1,056 of test, about whose readings the contrastive pairs are",
+    )
 
 
 class CleaningFilters(Settings):

@@ -423,9 +423,12 @@ class Study(Settings):
             yield from (f"datasets.{name}.{problem}" for problem in self._dataset_problems(dataset))
         for name, annotator in self.annotators.items():
             where = f"parsers.{name}" if name in self.parsers else f"chunkers.{name}"
-            for generated in {text.generated: None for _, text in annotator.texts if text.generated}:
+            named = [("train", text.generated) for _, text in annotator.texts if text.generated]
+            if isinstance(annotator, Parser) and annotator.generated:
+                named.append(("generated", annotator.generated))
+            for key, generated in dict.fromkeys(named):
                 if generated not in self.datasets or self.datasets[generated].generator is None:
-                    yield f"{where}.train names {generated!r}, which is not a data set with a generator"
+                    yield f"{where}.{key} names {generated!r}, which is not a data set with a generator"
 
     def _problems_of_models(self) -> Iterator[str]:
         for name, system in self.models.items():

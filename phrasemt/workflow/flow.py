@@ -45,7 +45,7 @@ class Flow:
         self.trained_parsers = [name for name, parser in study.parsers.items() if parser.train]
         self.trained_chunkers = [name for name, chunker in study.chunkers.items() if chunker.train]
         self.trained_annotators = [*self.trained_parsers, *self.trained_chunkers]
-        self.parsers_with_trees = [name for name, parser in study.parsers.items() if parser.trees]
+        self.parsers_with_trees = [name for name, parser in study.parsers.items() if parser.trees or parser.generated]
         made = {*self.trained_annotators, *self.parsers_with_trees}
         self.ready_annotators = [name for name in study.annotators if name not in made]
 

@@ -142,6 +142,14 @@ def _given_phrases(study: Study, job: Wildcards) -> list[str]:
     return [str(folder / job.dataset / f"{job.split}.txt")] if folder else []
 
 
+def _given_trees(study: Study, job: Wildcards) -> list[str]:
+    parser = study.parsers[job.annotator]
+    if parser.generated is None:
+        return list(map(str, parser.trees or ()))
+    dataset = study.datasets[parser.generated]
+    return [Paths.of(study, parser.generated).raw_trees.at(split=split) for split in dataset.split_names]
+
+
 def _source_parses(study: Study, job: Wildcards) -> list[str]:
     names = CHOICES["source parses"](study, job)
     return [Paths.of(study, job.dataset).parses.at(split=job.split, **one) for one in names]
@@ -187,7 +195,7 @@ FILES: dict[str, dict[str, _Files]] = {
     "train_tagger": _OF_PARTS,
     "train_parser": _OF_PARTS,
     "train_chunker": _OF_PARTS,
-    "collect_trees": {"files": lambda study, job: list(map(str, study.parsers[job.annotator].trees or ()))},
+    "collect_trees": {"files": _given_trees},
     "learn_subwords": {"given": functools.partial(_reused, roles=("codes", "source_counts", "target_counts"))},
     "build_vocabulary": {"given": functools.partial(_reused, roles=("source_vocabulary", "target_vocabulary"))},
     "extract_phrases": {"parses": _parses_for_phrases, "given": _given_phrases},

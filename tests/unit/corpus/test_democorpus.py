@@ -187,6 +187,17 @@ def test_the_stream_is_the_one_that_published_numbers_were_measured_on() -> None
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == "3b212bcb4fd0e125"
 
 
+def test_options_change_nothing_of_the_corpus_without_them() -> None:
+    """The digest is that of the generator before it had options, of all parts of the pairs of all splits."""
+    digest = hashlib.sha256()
+    for split in ("train", "dev", "test"):
+        for pair in demo_pairs(split=split, pairs=400, seed=1):
+            contrast = pair.contrast and (pair.contrast.wrong, pair.contrast.distance)
+            parts = (pair.source, pair.target, pair.tree, pair.source_chunks, pair.target_chunks, contrast)
+            digest.update(repr(parts).encode())
+    assert digest.hexdigest()[:16] == "c4e31d1128f0e8a9"
+
+
 def test_splits_are_disjoint_and_sentences_distinct() -> None:
     sources = [pair.source for split in ("train", "dev", "test") for pair in demo_pairs(split=split, pairs=300, seed=3)]
     assert len(set(sources)) == 900

@@ -52,7 +52,7 @@ MISTAKES: list[tuple[Callable[[Raw], None], list[str]]] = [
     ),
     (
         _at("parsers.english.files", FILES),
-        ["parsers.english: exactly one of train, files, published and trees must be given"],
+        ["parsers.english: exactly one of train, files, published, trees and generated must be given"],
     ),
     (
         _instead_of_training(files=FILES),

@@ -1,0 +1,124 @@
+"""Multiword units of the demonstration corpus: sentences translated by hand, and what makes a reading certain."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from sacremoses import MosesTokenizer
+
+from democorpus import lexicon, units
+from democorpus.english import EnglishSentence
+from democorpus.german import GermanSentence
+from democorpus.grammar import Clause, Name, NounPhrase, Sentence
+from democorpus.pairs import DemoPair, demo_pairs, detokenise
+from democorpus.sampling import Sampler
+from phrasemt.files.lines import write_lines
+from phrasemt.syntax.trees import read_treebank, words
+
+
+@pytest.fixture(scope="module")
+def split() -> list[DemoPair]:
+    return [*demo_pairs(split="test", pairs=1200, seed=1, multiword_units=True)]
+
+
+@pytest.fixture(scope="module")
+def of_units(split: list[DemoPair]) -> list[DemoPair]:
+    return [pair for pair in split if pair.contrast and pair.contrast.kind]
+
+
+def test_each_reading_has_its_frequency_in_train() -> None:
+    found = Counter((unit.english, unit.kind, reading) for unit, reading in units.occurrences("train"))
+    assert len(found) == 2 * 66
+    assert sorted(Counter(found.values()).items()) == [(2, 44), (8, 44), (32, 44)]
+    assert Counter(unit.kind for unit in units.units()) == {"particle_verb": 24, "idiom": 24, "compound": 18}
+
+
+def test_the_splits_keep_the_sentences_of_the_stream(split: list[DemoPair], of_units: list[DemoPair]) -> None:
+    """But for those with words of units; sentences of units are distinct and stand at even distances."""
+    stream = [pair for pair in demo_pairs(split="test", pairs=200, seed=1) if not units.is_taken(pair.source_tokens)]
+    others = [pair for pair in split if pair not in of_units]
+    assert others == stream[: len(others)]
+    assert len(of_units) == 8 * 2 * 66
+    assert len({pair.source for pair in split}) == 1200
+    places = [place for place, pair in enumerate(split) if pair in others]
+    assert {later - place for place, later in itertools.pairwise(places)} <= {8, 9}
+
+
+def test_a_split_without_room_is_refused() -> None:
+    with pytest.raises(ValueError, match="dev has 131 pairs, but its multiword units need 132"):
+        next(demo_pairs(split="dev", pairs=131, seed=1, multiword_units=True))
+
+
+def test_objects_and_verbs_of_the_readings_are_apart() -> None:
+    """What decides the reading never stands with the other one."""
+    for row in units._SECTIONS["particle_verb"]:
+        assert (row[2] == "-") != (row[5] == "-") or not set(row[2].split()) & set(row[5].split())
+    for row in units._SECTIONS["idiom_with_gap"]:
+        assert not set(row[2].split()) & set(row[5].split())
+        assert "p" not in row[5].split()
+    for *_, kind in units._SECTIONS["compound"]:
+        for other in set("pxtfa") - {kind}:
+            assert not set(units._contexts(kind, other)) & set(units._contexts(other, kind))
+
+
+def test_readings_differ_in_german_and_trees_fit(of_units: list[DemoPair], tmp_path: Path) -> None:
+    english, german = MosesTokenizer("en"), MosesTokenizer("de")
+    write_lines(tmp_path / "trees", (pair.tree for pair in of_units))
+    for pair, tree in zip(of_units, read_treebank(tmp_path / "trees"), strict=True):
+        assert pair.contrast is not None
+        assert pair.contrast.wrong != pair.target
+        assert tuple(words(tree)) == pair.source_tokens
+        assert tuple(english.tokenize(pair.source, escape=True)) == pair.source_tokens
+        assert tuple(german.tokenize(pair.target, escape=True)) == pair.target_tokens
+        assert len(pair.target_chunks) == len(pair.target_tokens)
+
+
+def sentence(english: str, reading: units.Reading, **parts: object) -> tuple[str, str, str]:
+    """A sentence of a unit in the past whose subject is Anna, with these parts in place of drawn ones."""
+    (unit,) = (one for one in units.units() if one.english == english)
+    sampler = Sampler(random.Random(1), (0.0, 0.0, 0.0))
+    frame = Clause(lexicon.VERBS["intransitive"][0], tense="past")
+    clauses = unit.clauses(sampler, reading, frame)
+    assert clauses is not None
+    source, right, wrong = (Sentence(clause._replace(subject=ANNA, **parts)) for clause in clauses)
+    tokens = EnglishSentence(source).tokens, GermanSentence(right).tokens, GermanSentence(wrong).tokens
+    return tuple(map(detokenise, tokens))
+
+
+ANNA, PAUL = Name(("Anna",), ("Anna",), female=True), Name(("Paul",), ("Paul",))
+BALL, VILLAGE = (
+    NounPhrase(next(noun for noun in lexicon.NOUNS[kind] if noun.english[0] == english), lexicon.THE)
+    for kind, english in (("t", "ball"), ("l", "village"))
+)
+
+
+@pytest.mark.parametrize(
+    ("unit", "reading", "parts", "expected"),
+    [
+        ("kick the bucket", "idiomatic", {}, "Anna kicked the bucket.|Anna biss ins Gras.|Anna trat gegen den Eimer."),
+        (
+            "wipe out",
+            "idiomatic",
+            {"object": VILLAGE, "particle_last": True},
+            "Anna wiped the village out.|Anna vernichtete das Dorf.|Anna wischte das Dorf aus.",
+        ),
+        (
+            "throw under the bus",
+            "literal",
+            {"object": BALL},
+            "Anna threw the ball under the bus.|Anna warf den Ball unter den Bus.|Anna lieferte den Ball ans Messer.",
+        ),
+        (
+            "take to the cleaners",
+            "idiomatic",
+            {"object": PAUL, "tense": "perfect"},
+            "Anna has taken Paul to the cleaners.|Anna hat Paul ausgenommen.|Anna hat Paul in die Reinigung gebracht.",
+        ),
+    ],
+)
+def test_readings_by_hand(unit: str, reading: units.Reading, parts: dict[str, object], expected: str) -> None:
+    assert "|".join(sentence(unit, reading, **parts)) == expected
