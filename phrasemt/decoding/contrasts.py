@@ -70,11 +70,20 @@ def score_contrasts(
     of_pairs = list(zip(rows, pairs, strict=True))
     # Each different line once: the row of a source in its split, its text, and a target.
     lines = [*dict.fromkeys((row, one.source, target) for row, one in of_pairs for target in (one.right, one.wrong))]
+    targets = prepare([target for *_, target in lines], settings.target_tokenizer, target_counts, words.target)
+    read = dict(zip(lines, (ids.tobytes() for ids in targets), strict=True))
+    alike = [one for row, one in of_pairs if read[row, one.source, one.right] == read[row, one.source, one.wrong]]
+    if alike:
+        log.warning(
+            "score_contrasts: warning: %d of %d pairs differ only in what the vocabulary does not have, and count as "
+            "wrong, such as %r and %r",
+            len(alike), len(pairs), alike[0].right, alike[0].wrong,
+        )  # fmt: skip
     found = forced_scores(
         model,
         collate,
         prepare([text for _, text, _ in lines], settings.source_tokenizer, source_counts, words.source),
-        prepare([target for *_, target in lines], settings.target_tokenizer, target_counts, words.target),
+        targets,
         _positions([row for row, *_ in lines], collate),
     )
     scores = dict(zip(lines, found.tolist(), strict=True))

@@ -22,7 +22,7 @@ from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.beam import Ensemble
 from phrasemt.decoding.decode import translate_split
 from phrasemt.decoding.forced import BATCH_POSITIONS, force, forced_sentences
-from phrasemt.errors import MismatchError
+from phrasemt.errors import DataError, MismatchError
 from phrasemt.files.attention import ForcedSentence
 from phrasemt.files.columns import RaggedArray
 from phrasemt.files.lines import write_lines
@@ -101,7 +101,7 @@ class Translator:
     ) -> list[Translation]:
         """Translate lines of raw text, in order. A line without text has one translation, the empty one.
 
-        Raises DamagedFileError for a parse that is not a tree over its sentence.
+        Raises DamagedFileError for a parse that is not a tree over its sentence, DataError for a string.
         """
         if not lines:
             return []
@@ -143,6 +143,9 @@ class Translator:
 
     def _prepare(self, sources: Sequence[str], folder: Path, targets: Sequence[str] = ()) -> BatchReader:
         """The lines as a split: examples with the targets, if there are any, and the phrases that the model reads."""
+        for given in (sources, targets):
+            if isinstance(given, str):  # a sequence of characters
+                raise DataError("one line in place of a list of lines", expected=[given], found=repr(given))
         lines = [normalise_spaces(line) for line in sources]
         rows, tokens, subwords, examples = (folder / name for name in ("rows", "tokens", "subwords", "examples.arrow"))
         tokenized = [self._tokenize(line) for line in lines]

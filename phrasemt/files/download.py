@@ -8,14 +8,20 @@ interrupted download left, and tries a wrong address as often as a busy one.
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import hashlib
 import http.client
 import logging
+import lzma
 import ssl
+import tarfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +35,12 @@ PAUSES = (1.0, 5.0, 25.0)  # seconds between attempts
 _TIMEOUT = 60.0  # seconds without a byte
 _BLOCK = 1 << 18
 _PROGRESS_EVERY = 10.0  # seconds
+_PACKED: Mapping[str, type[gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile]] = {
+    ".gz": gzip.GzipFile,
+    ".tgz": gzip.GzipFile,
+    ".bz2": bz2.BZ2File,
+    ".xz": lzma.LZMAFile,
+}
 _BUSY = {408, 425, 429, 500, 502, 503, 504}
 
 
@@ -81,10 +93,36 @@ def verify(wanted: DownloadRequest, file: Path, *, where: object, next_step: str
         what, found = "the file has the wrong size", f"{size} bytes"
         raise DownloadError(what, where=where, expected=f"{expected} bytes", found=found, next_step=next_step)
     if checksum is None:
+        if problem := _problem_of(file, wanted.file.name):
+            raise DownloadError(problem, where=where, found=f"{size:,} bytes", next_step=next_step)
         log.warning("%s: %s has no checksum (%s): sha256 %s", wanted.stage, where, wanted.file.unverified, digest)
     elif checksum != digest:
         what, registered = "the file has the wrong checksum", f"{algorithm} {checksum}"
         raise DownloadError(what, where=where, expected=registered, found=digest, next_step=next_step)
+
+
+def _problem_of(file: Path, name: str) -> str | None:
+    """What shows that a file without a known checksum is not the wanted one, if anything does. name: of the file."""
+    with file.open("rb") as stream:
+        beginning = stream.read(512).lstrip().lower()
+    if not beginning:
+        return "the file is empty"
+    if beginning.startswith((b"<!doctype html", b"<html")) and not name.endswith((".html", ".htm")):
+        return "the file is a web page (a log-in, an error or a proxy)"
+    try:
+        if name.endswith(".zip"):
+            with zipfile.ZipFile(file) as archive:
+                archive.testzip()
+        elif name.endswith(".tar"):
+            with tarfile.open(file) as members:
+                members.getmembers()
+        elif kind := _PACKED.get(Path(name).suffix):
+            with kind(file) as packed:
+                while packed.read(_BLOCK):
+                    pass
+    except (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError) as error:
+        return f"the archive is damaged or cut off ({error})"
+    return None
 
 
 def _attempt(wanted: DownloadRequest, partial: Path) -> None:

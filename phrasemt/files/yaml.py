@@ -7,25 +7,29 @@ times as long.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import yaml
 
 MERGE = "<<"
+# Values of a file, with those that aliases stand for. Nine levels of nine aliases would stand for 400 million.
+_MOST = 300_000
 
 
 def parse_yaml(text: str) -> Any:
     """The content of a YAML file. Each alias and merge key is replaced by a copy of the block that it stands for.
 
-    Raises ValueError, with a message of one line, for text that is not YAML 1.2 with unique keys, and for a block that
-    contains itself.
+    Raises ValueError, with a message of one line, for text that is not YAML 1.2 with unique keys, for a block that
+    contains itself, and for aliases that stand for too many values.
     """
     import yaml  # not at the start of `phrasemt --help` and of stages, which read no YAML
     from yamlcore import CCoreLoader
 
     try:
-        return _expanded(yaml.load(text, Loader=CCoreLoader))
+        return _expanded(yaml.load(text, Loader=CCoreLoader), itertools.count(1))
     except yaml.MarkedYAMLError as error:
         raise ValueError(_located(error, text)) from None
     except yaml.reader.ReaderError as error:
@@ -47,12 +51,14 @@ def _located(error: yaml.MarkedYAMLError, text: str) -> str:
     return f"line {line + 1}, column {column + 1}{f', at {there!r}' if there else ''}: {message}"
 
 
-def _expanded(value: Any) -> Any:
+def _expanded(value: Any, count: Iterator[int]) -> Any:
+    if next(count) > _MOST:
+        raise ValueError(f"more than {_MOST:,} values, with those that aliases stand for")
     if isinstance(value, list):
-        return [_expanded(item) for item in value]
+        return [_expanded(item, count) for item in value]
     if not isinstance(value, dict):
         return value
-    expanded = {key: _expanded(item) for key, item in value.items()}
+    expanded = {key: _expanded(item, count) for key, item in value.items()}
     if MERGE not in expanded:
         return expanded
     merged = expanded.pop(MERGE)

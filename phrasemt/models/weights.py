@@ -94,10 +94,12 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def _checksum(description: dict[str, Any], tensors: dict[str, Tensor]) -> str:
-    """Return the CRC-32 of the description and of all tensors by name. It detects damage, not manipulation."""
+    """Return the CRC-32 of the description and of all tensors by name and type. It detects damage, not manipulation."""
     checksum = zlib.crc32(json.dumps(description, sort_keys=True).encode())
     for name, tensor in sorted(tensors.items()):
-        checksum = zlib.crc32(name.encode(), checksum)
+        # Nearly all tensors are float32. The types of others count, because a header may give bytes another type.
+        of_type = "" if tensor.dtype == torch.float32 else str(tensor.dtype)
+        checksum = zlib.crc32(f"{name}{of_type}".encode(), checksum)
         checksum = zlib.crc32(tensor.contiguous().flatten().view(torch.uint8).numpy().data, checksum)
     return f"{checksum:08x}"
 

@@ -52,6 +52,7 @@ MANIFEST, DIGESTS = "capsule.json", "digests.tsv"
 RECOMPUTED = ("score_system", "compare_systems", "make_table")
 REFERENCE = "reference"  # first letters of the inputs of `score_system` that hold references
 _LARGEST = 1 << 30  # bytes of all members together, unpacked
+_MOST = 10_000  # members; a study has hundreds
 _BEGINNING_OF_ZIP = (1980, 1, 1, 0, 0, 0)
 _TOLERANCE = 1e-9  # machines add numbers in different orders
 # The stage that writes a kind of file, of those that are computed again.
@@ -172,6 +173,8 @@ def opened_capsule(capsule: Path) -> Iterator[tuple[Path, CapsuleManifest]]:
             with zipfile.ZipFile(capsule) as archive:
                 if (size := sum(info.file_size for info in archive.infolist())) > _LARGEST:
                     raise _damaged(capsule, f"{size:,} bytes unpacked", expected=f"at most {_LARGEST:,}")
+                if (count := len(archive.infolist())) > _MOST:
+                    raise _damaged(capsule, f"{count:,} members", expected=f"at most {_MOST:,}")
                 archive.extractall(folder)  # which changes names that lead elsewhere
                 names = sorted(archive.namelist())
         # RuntimeError: encrypted, or of an unknown method; ValueError: a name that no file system takes.

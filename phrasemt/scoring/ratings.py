@@ -7,6 +7,7 @@ get. Each rater sees the same items in another order, and a translation that sev
 from __future__ import annotations
 
 import random
+import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ _SHOWN = ("item", "source", "reference", "translation")
 _HEADER = "\t".join((*_SHOWN, *QUESTIONS))
 _KEY_HEADER = "item\tsystem\ttest_set\tline"
 KEY = "key.tsv"
+_SHEET = re.compile(r"rater-\d+\.tsv")
+_MANY = 10  # items whose ratings two raters do not give alike, in the same order, by chance
 
 
 @dataclass(frozen=True)
@@ -97,13 +100,21 @@ def score_sheets(folder: Path) -> tuple[list[SystemRating], int]:
     """Read the key and all filled sheets of a folder. Returns ratings of systems, and the number of raters.
 
     Raises DataError naming sheet, line and column of a value that is missing or not allowed, and MismatchError for a
-    sheet with other items than the key.
+    sheet with other items than the key and for a copy of a sheet.
     """
     systems = _read_key(folder / KEY)
     sheets = sorted(folder.glob("rater-*.tsv"))
     if not sheets:
         raise DataError("no sheets", where=folder, expected="rater-1.tsv and further sheets")
-    of_raters = [_read_sheet(path, systems) for path in sheets]
+    of_raters: list[dict[int, dict[str, int]]] = []
+    for path in sheets:
+        ratings = _read_sheet(path, systems)
+        # Each rater gets the items in another order.
+        copied = len(ratings) >= _MANY and any([*ratings.items()] == [*other.items()] for other in of_raters)
+        if copied or not _SHEET.fullmatch(path.name):
+            what, next_step = "a copy of a sheet would count as a further rater", "move it out of the folder"
+            raise MismatchError(what, where=path, expected="rater-N.tsv, one for each rater", next_step=next_step)
+        of_raters.append(ratings)
     items = sorted(systems)
     found = []
     for system in sorted({name for names in systems.values() for name in names}):

@@ -56,7 +56,7 @@ class AnnotationStore:
     """The annotations of one annotator. The constructor writes the card if the store is new.
 
     card: the description of the annotator (`Card.description`). blobs: they know the damaged files that were found.
-    Raises DamagedFileError if the card that is there is not readable or of another format version.
+    A damaged card is set aside and written again. Raises DamagedFileError for one of another format version.
     """
 
     def __init__(self, cache: Path, card: Mapping[str, Any]) -> None:
@@ -64,14 +64,15 @@ class AnnotationStore:
         self.fingerprint: str = card["fingerprint"]
         self.folder: Path = cache / "annotations" / self.fingerprint
         self.blobs = Blobs(cache, effect="its sentences count as missing")
-        self._write_card()
-        _read_card(self.folder / CARD)
+        if self.blobs.load(self.folder / CARD, _read_card) is None:  # none yet, or a damaged one
+            self._write_card()
 
     @classmethod
     def all(cls, cache: Path) -> list[AnnotationStore]:
         """The stores of all annotators in a folder, by fingerprint. Raises the errors of the constructor."""
-        cards = sorted((cache / "annotations").glob(f"*/{CARD}"))
-        return [cls(cache, _read_card(card)) for card in cards]
+        cards = Blobs(cache, effect="the next run with its annotator writes it again")
+        paths = sorted((cache / "annotations").glob(f"*/{CARD}"))
+        return [cls(cache, card) for path in paths if (card := cards.load(path, _read_card)) is not None]
 
     def missing(self, bucket: int, keys: Keys) -> NDArray[np.int32]:
         """Positions in `keys`, which belong to one bucket, of the sentences missing from the store."""
@@ -181,11 +182,9 @@ class AnnotationStore:
         return StoredFile(path, data, batches[0])
 
     def _write_card(self) -> None:
-        path = self.folder / CARD
-        if not path.exists():
-            with self.blobs.new(path) as unfinished:
-                content = {"format": FORMAT, "annotator": self.card}
-                unfinished.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        with self.blobs.new(self.folder / CARD) as unfinished:
+            content = {"format": FORMAT, "annotator": self.card}
+            unfinished.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def distinct(keys: Keys, failed: Sequence[bool] | NDArray[np.bool_]) -> tuple[Keys, NDArray[np.intp]]:
@@ -207,20 +206,24 @@ def _names(folder: Path) -> set[str]:
 
 
 def _read_card(path: Path) -> dict[str, Any]:
-    """The description of the annotator of a folder. Raises DamagedFileError for any other content."""
+    """The description of the annotator of a folder.
+
+    Raises DamagedFileError for one of another format version, ValueError for any other content.
+    """
     try:
         content = json.loads(path.read_bytes())
-        card: dict[str, Any] = content["annotator"]
-        if (content["format"], card["fingerprint"]) == (FORMAT, path.parent.name):
-            return card
-        reason = f"format version {content['format']}, annotator {card['fingerprint']}"
-    except (ValueError, KeyError, TypeError) as error:
-        reason = repr(error)
+        version, card = content["format"], content["annotator"]
+        if (version, card["fingerprint"]) == (FORMAT, path.parent.name):
+            return dict(card)
+    except (KeyError, TypeError, RecursionError) as error:
+        raise ValueError(repr(error)) from None
+    if version == FORMAT or not isinstance(version, int):
+        raise ValueError(f"the card of the annotator {card['fingerprint']}")
     raise DamagedFileError(
-        "the card of the annotator is not readable",
+        "the card of the annotator is of another format version",
         where=path,
-        expected=f"format version {FORMAT}",
-        found=reason,
+        expected=FORMAT,
+        found=version,
         next_step="delete the file, and the next run with this annotator writes it again; or use another folder "
         "(PHRASEMT_CACHE)",
     )

@@ -226,14 +226,20 @@ def read_model_folder(folder: Path) -> TrainedSystem:
     `refuse_without_raw_text`.
     """
     manifest = read_manifest(folder)
+    files = {role: folder / PLACES[role] for role in manifest.settings.roles}
+    named = [folder.absolute() / name for name in manifest.files]
+    if "parser" in files and files["parser"].is_file():
+        named += [file.path for file in Card.read(files["parser"]).files.values()]
+    for path in named:
+        if not path.is_relative_to(folder.absolute()) or ".." in path.relative_to(folder.absolute()).parts:
+            what = "a file of the model is outside of its folder"
+            raise DamagedFileError(what, where=folder, found=path, next_step=manifest.again)
     for name, expected in manifest.files.items():
         check_file(folder / name, expected, "not the file that was exported", next_step=manifest.again)
     refuse_without_raw_text(manifest.settings, manifest.name)
-    roles = manifest.settings.roles
-    if absent := [PLACES[role] for role in roles if PLACES[role] not in manifest.files]:
+    if absent := [PLACES[role] for role in files if PLACES[role] not in manifest.files]:
         what = "a file that the model needs is not listed"
         raise DamagedFileError(
             what, where=folder / EXPORTED_MANIFEST, expected=", ".join(absent), next_step=manifest.again
         )
-    files = {role: folder / PLACES[role] for role in roles}
     return TrainedSystem(manifest.name, manifest.settings, files)

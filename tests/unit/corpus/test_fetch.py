@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import hashlib
 import http.server
+import lzma
+import tarfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -110,7 +114,8 @@ def register(monkeypatch: pytest.MonkeyPatch, server: Server) -> Callable[..., N
     def make(**changes: object) -> None:
         whole = {"bytes": len(DATA), "sha256": hashlib.sha256(DATA).hexdigest()}
         file = {"name": "corpus.txt", "url": server.url, **whole, **changes}
-        sides = {"en": {"file": "corpus.txt"}, "de": {"file": "corpus.txt"}}
+        side = {"file": file["name"]} | ({"member": "x"} if file["name"].endswith((".tgz", ".zip", ".tar")) else {})
+        sides = {"en": side, "de": side}
         stage_settings.register(monkeypatch, [file], {"all": {"sides": sides}})
 
     make()
@@ -118,13 +123,13 @@ def register(monkeypatch: pytest.MonkeyPatch, server: Server) -> Callable[..., N
 
 
 @pytest.fixture
-def fetch_it(tmp_path: Path, register: object, pauses: object) -> Callable[[], bytes]:
+def fetch_it(tmp_path: Path, register: object, pauses: object) -> Callable[..., bytes]:
     """Fetches as the command line does, to a temporary name that is deleted when that fails."""
 
-    def run() -> bytes:
+    def run(name: str = "corpus.txt") -> bytes:
         temporary = tmp_path / ".corpus.txt.1.part"
         try:
-            fetch_corpus(settings=fetching("tiny", "corpus.txt"), cores=1, file=temporary)
+            fetch_corpus(settings=fetching("tiny", name), cores=1, file=temporary)
             return temporary.read_bytes()
         finally:
             temporary.unlink(missing_ok=True)
@@ -132,7 +137,7 @@ def fetch_it(tmp_path: Path, register: object, pauses: object) -> Callable[[], b
     return run
 
 
-Fetch = Callable[[], bytes]
+Fetch = Callable[..., bytes]
 
 
 CUT = send(DATA[:300_000], announced=len(DATA))
@@ -265,6 +270,30 @@ def test_a_file_without_checksum_is_never_continued(
     server.script = [send(WRONG[:300_000], announced=len(WRONG))]
     assert fetch_it() == DATA
     assert server.ranges == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("corpus.txt", b"", "the file is empty"),
+        ("corpus.txt", b"\n <!DOCTYPE html><p>Log in", "the file is a web page"),
+        ("corpus.txt", b"<HTML><p>Log in", "the file is a web page"),
+        ("corpus.gz", gzip.compress(DATA)[:-9], "the archive is damaged or cut off"),
+        ("corpus.tgz", b"not found", "the archive is damaged or cut off"),
+        ("corpus.xz", lzma.compress(DATA)[:-9], "the archive is damaged or cut off"),
+        ("corpus.bz2", bz2.compress(DATA)[:-9], "the archive is damaged or cut off"),
+        ("corpus.zip", b"PK\3\4" + DATA[:5000], "the archive is damaged or cut off"),
+        ("corpus.tar", tarfile.TarInfo("x").tobuf()[:300], "the archive is damaged or cut off"),
+    ],
+)
+def test_a_file_without_checksum_is_looked_into(
+    server: Server, fetch_it: Fetch, register: Callable[..., None], name: str, data: bytes, message: str
+) -> None:
+    """Without a length, nothing else shows that the server sent something else, or that the connection ended."""
+    register(name=name, sha256=None, bytes=None, unverified="nobody has published one")
+    server.script = [send(data, announced=-1)]
+    with pytest.raises(DownloadError, match=message):
+        fetch_it(name)
 
 
 @pytest.fixture

@@ -151,6 +151,12 @@ def _tensors(change, **described):
     return damage
 
 
+def _retyped(folder):
+    """The bytes of a tensor as another type of the same size, with a checksum of the file that fits."""
+    path = folder / "weights.safetensors"
+    _write_into(path.name, path.read_bytes().replace(b'"F32"', b'"I32"', 1))(folder)
+
+
 def _one_gone(name):
     return lambda folder: _change(folder, lambda values: values["files"].pop(name))
 
@@ -174,6 +180,19 @@ def _one_gone(name):
         (
             _tensors(lambda _, description: description.update(model={"family": "unheard"})),
             "of a model that is not known here",
+        ),
+        (_retyped, "its checksum is wrong"),
+        (
+            lambda folder: _change(folder, lambda values: values["files"].update({"../../etc/passwd": "0" * 64})),
+            "a file of the model is outside of its folder",
+        ),
+        (
+            lambda folder: _change(folder, lambda values: values["files"].update({"/etc/passwd": "0" * 64})),
+            "a file of the model is outside of its folder",
+        ),
+        (
+            lambda folder: _change(folder, lambda values: values["files"].update({"parser/../../x": "0" * 64})),
+            "a file of the model is outside of its folder",
         ),
         (_write_into("source_vocabulary.tsv", b"garbage\n"), "not a vocabulary"),
         (_write_into("codes.bpe", b"garbage\n"), "codes.bpe"),

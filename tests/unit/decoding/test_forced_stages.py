@@ -74,7 +74,7 @@ def test_nats_of_each_reference_are_those_of_forced_decoding(settings, tiny_data
 
 
 @pytest.mark.parametrize("whole_words", [False, True])
-def test_exactly_one_side_of_a_contrast_wins(tmp_path, whole_words):
+def test_exactly_one_side_of_a_contrast_wins(tmp_path, whole_words, caplog):
     sides = {side: tmp_path / side for side in ("source", "target")}
     write_lines(sides["source"], ["the dog sleeps .", "the dogs sleep ."] * 5)
     write_lines(sides["target"], ["der Hund schläft .", "die Hunde schlafen ."] * 5)
@@ -115,6 +115,7 @@ def test_exactly_one_side_of_a_contrast_wins(tmp_path, whole_words):
     assert by_low[16] == {"pairs": 1, "right": 0, "low": 16}  # a tie is not a preference
     assert (number["kind"], number["pairs"], number["right"]) == ("number", 3, 1)
     assert word == {"pairs": 1, "right": 0, "kind": "word", "by_distance": []}
+    assert "2 of 4 pairs differ only in what the vocabulary does not have, and count as wrong" in caplog.text
 
 
 MODEL = LanguageModel(family="language_model", layers=1, width=16, heads=2, ffn_width=20)

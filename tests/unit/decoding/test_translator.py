@@ -16,7 +16,7 @@ from phrasemt.batching.pack import pack_examples
 from phrasemt.corpus.clean import clean_pairs
 from phrasemt.decoding.translate import translate_examples
 from phrasemt.decoding.translator import Translator
-from phrasemt.errors import MismatchError
+from phrasemt.errors import DataError, MismatchError
 from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, save_tensors, weights_of
@@ -227,3 +227,16 @@ def test_systems_translate_together(texts, tmp_path):
     other = replace(system, settings=system.settings.model_copy(update={"model": model}))
     with pytest.raises(MismatchError, match="these systems are no ensemble: they read different phrases of a source"):
         Translator(system, other, decoding=DECODING, cores=1)
+
+
+def test_a_string_is_no_list_of_lines(texts):
+    """It is a sequence of characters, each of which would be translated."""
+    translator = Translator(texts.system(FAMILIES["phrases of a parser"]), decoding=DECODING, cores=1)
+    line = texts.lines[0]
+    for call in (
+        lambda: translator.translate(line),
+        lambda: [*translator.force(line, [line])],
+        lambda: [*translator.force([line] * len(line), line)],
+    ):
+        with pytest.raises(DataError, match="one line in place of a list of lines"):
+            call()

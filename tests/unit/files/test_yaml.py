@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -53,6 +54,16 @@ def test_merge_keys_are_those_of_pyyaml() -> None:
     assert expected["several"]["heads"] == 2
 
 
+# Nine levels of nine aliases: half a kilobyte that stands for 387 million values.
+LEVELS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in itertools.pairwise("abcdefghi")
+)
+MERGED_LEVELS = "a: &a {x: 1}\n" + "".join(
+    f"{name}: &{name} {{{', '.join(f'k{number}: {{<<: *{before}}}' for number in range(9))}}}\n"
+    for before, name in itertools.pairwise("abcdefghi")
+)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -62,6 +73,8 @@ def test_merge_keys_are_those_of_pyyaml() -> None:
         ("? [a]\n: 1\n", "found unhashable key"),
         ("a: é\nb: 1\nc: \0\n", "line 3: control characters are not allowed"),
         ("a: &a\n  b: *a\n", "or an alias inside the block that it stands for"),
+        (LEVELS, "more than 300,000 values, with those that aliases stand for"),
+        (MERGED_LEVELS, "more than 300,000 values, with those that aliases stand for"),
         ("a: *b", "line 1, column 4, at '*b': found undefined alias"),
         ("a: {<<: 3}", "<< takes a mapping or a list of mappings, found '3'"),
         ("a: 1\n---\nb: 2\n", "expected a single document in the stream, but found another document"),

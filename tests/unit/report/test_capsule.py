@@ -265,6 +265,7 @@ def test_damaged_capsules_are_refused(whole, capsule, tmp_path):
         {**whole, "more": b"x"},
         {**whole, MANIFEST: whole[MANIFEST].replace(b'"format": 1', b'"format": 9')},
         {**whole, MANIFEST: b"[" * 100_000},
+        {**whole, **{f"more/{number}": b"" for number in range(10_000)}},
         {**whole, MANIFEST: _edited(whole[MANIFEST], b'"samples": 100', b'"samples": 300000000')},
     ):
         with pytest.raises(DamagedFileError, match="not a whole capsule"), opened_capsule(capsule(members)):

@@ -107,3 +107,16 @@ def test_mistakes_of_raters_are_named(tmp_path: Path) -> None:
         _sheets(tmp_path)
     with pytest.raises(DataError, match="fewer sentences"):
         write_sheets(tmp_path / "new", [], sentences=1, raters=1, seed=1)
+
+
+@pytest.mark.parametrize(
+    "name", ["rater-1 (copy).tsv", "rater-1(1).tsv", "rater-1_final.tsv", "rater-.tsv", "rater-3.tsv"]
+)
+def test_a_copy_of_a_sheet_is_no_further_rater(tmp_path: Path, name: str) -> None:
+    folder = _sheets(tmp_path)
+    ratings = {"same": (5, 5, 0, 0), "base": (3, 3, 0, 0), "other": (4, 4, 1, 0)}
+    _fill(folder, ratings, ratings)
+    assert score_sheets(folder)[1] == 2, "raters may agree about all items"
+    (folder / name).write_bytes((folder / "rater-1.tsv").read_bytes())
+    with pytest.raises(MismatchError, match="a copy of a sheet would count as a further rater"):
+        score_sheets(folder)

@@ -159,16 +159,30 @@ def test_a_file_merged_away_while_it_is_looked_for(tmp_path, monkeypatch):
     assert (len(files(store)), store.blobs.damaged) == (1, [])
 
 
-@pytest.mark.parametrize("text", ["", "{}", json.dumps({"format": 1, "annotator": OTHER})])
-def test_a_damaged_card_is_named(tmp_path, text):
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", "[]", "[" * 100_000, '{"format": 1}', "\ufeff", json.dumps({"format": 1, "annotator": OTHER}),
+     json.dumps({"format": "x", "annotator": CARD})],
+)  # fmt: skip
+def test_a_damaged_card_is_set_aside_and_written_again(tmp_path, text):
     store = AnnotationStore(tmp_path, CARD)
     add(store, numbered(1))
-    (store.folder / "card.json").write_text(text)
-    for opened in (lambda: AnnotationStore(tmp_path, CARD), lambda: AnnotationStore.all(tmp_path)):
-        with pytest.raises(DamagedFileError, match=r"card.json: .* not readable .* Next: delete the file"):
-            opened()
-    (store.folder / "card.json").unlink()
+    card = store.folder / "card.json"
+    whole = card.read_text()
+    card.write_text(text)
+    assert AnnotationStore.all(tmp_path) == []
+    assert (store.folder / "card.json.damaged").read_text() == text
+    card.write_text(text)
     assert found(AnnotationStore(tmp_path, CARD), numbered(1)) == numbered(1)
+    assert card.read_text() == whole
+
+
+def test_a_card_of_another_version_is_refused(tmp_path):
+    store = AnnotationStore(tmp_path, CARD)
+    (store.folder / "card.json").write_text(json.dumps({"format": 2, "annotator": CARD}))
+    for opened in (lambda: AnnotationStore(tmp_path, CARD), lambda: AnnotationStore.all(tmp_path)):
+        with pytest.raises(DamagedFileError, match=r"card.json: .* another format version .* Next: delete the file"):
+            opened()
 
 
 def test_stores_are_merged_by_copying_files(tmp_path):
