@@ -50,24 +50,24 @@ def _unfinished(folder: Path) -> list[Path]:
 
 
 def test_killed_anywhere_the_same_command_ends_with_the_same_table(finished: Workplace) -> None:
-    finished = replace(finished, warm=None)
     expected = _results(finished)
+    killable = replace(finished, warm=None)
     model = finished.results / "demo.en-de" / "models" / "max" / "1"
     shutil.rmtree(model)
     for name in expected:
         (finished.results / name).unlink()
 
     # A stage is killed: Snakemake says so, and keeps nothing of it.
-    run = _start(finished)
-    _wait_for("train_model", finished, run).kill()
+    run = _start(killable)
+    _wait_for("train_model", killable, run).kill()
     output, _ = run.communicate(timeout=PATIENCE)
     assert run.returncode == 1
     assert "Error in rule train_model:" in output
     assert not (model / "training.json").exists()
 
     # Snakemake is killed: its stage goes on without it, so the lock is not taken away under it.
-    run = _start(finished)
-    orphan = _wait_for("train_model", finished, run)
+    run = _start(killable)
+    orphan = _wait_for("train_model", killable, run)
     orphan.suspend()  # a long training
     run.kill()
     run.wait(PATIENCE)

@@ -1,7 +1,4 @@
-"""Each study of a paper is planned for a cluster, and runs at the size micro to its table, scorecard and report.
-
-One of them runs in `make test`.
-"""
+"""Each study of a paper is planned for a cluster, and runs at the size micro to its table, scorecard and report."""
 
 from __future__ import annotations
 
@@ -19,10 +16,10 @@ from phrasemt.files.source_file import MIRROR
 from phrasemt.study.reading import load_study
 
 REPOSITORY = Path(__file__).parents[2]
-QUICK = "zhou2017-de-en"  # the fewest jobs of a study that translates
+
+pytestmark = pytest.mark.slow  # `make test-cluster` runs one of them, too
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", [*STUDIES, *OF_MOSES], ids=lambda path: path.stem)
 def test_a_dry_run_on_slurm_plans_every_training(path: Path, repository: Path, tmp_path: Path) -> None:
     workplace = replace(Workplace.new(repository, tmp_path, path.read_text()), profile="slurm")
@@ -36,9 +33,7 @@ def test_a_dry_run_on_slurm_plans_every_training(path: Path, repository: Path, t
     assert not (tmp_path / "results").exists()
 
 
-@pytest.mark.parametrize(
-    "path", [pytest.param(path, id=path.stem, marks=() if path.stem == QUICK else pytest.mark.slow) for path in STUDIES]
-)
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
 def test_a_study_of_a_paper_runs_to_its_table(
     path: Path, repository: Path, tmp_path: Path, warm: WarmPython, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,6 @@ import re
 import shutil
 from pathlib import Path
 
-import pytest
 import yaml
 from workplace import STUDY, Workplace
 
@@ -50,11 +49,14 @@ def _all_bytes(workplace: Workplace) -> dict[Path, bytes]:
     return {path: path.read_bytes() + str(path.stat().st_mtime_ns).encode() for path in files}
 
 
-def test_nothing_to_do(finished: Workplace) -> None:
+def test_nothing_to_do_and_a_missing_profile(finished: Workplace) -> None:
     before = _all_bytes(finished)
     assert _plan(finished, "study.yaml") == "tiny: nothing to do, all 70 jobs are done\n"
     assert _all_bytes(finished) == before
     assert not list((finished.folder / ".snakemake/locks").glob("*"))
+    message = _plan(finished, "study.yaml", "--profile", "profiles/missing", code=2)
+    assert "Snakemake cannot plan this study" in message
+    assert "profiles/missing" in message
 
 
 def test_a_plan_names_each_change_and_counts_what_follows(finished: Workplace) -> None:
@@ -102,23 +104,14 @@ def test_jobs_that_snakemake_has_no_record_of_are_named_with_what_changed(finish
     assert "  code: score_system of base, bi, max\n" in plan
 
 
-def test_a_missing_profile_ends_the_plan(finished: Workplace) -> None:
-    message = _plan(finished, "study.yaml", "--profile", "profiles/missing", code=2)
-    assert "Snakemake cannot plan this study" in message
-    assert "profiles/missing" in message
-
-
-@pytest.mark.parametrize("change", ["code and settings", "times"])
-def test_a_touched_study_has_nothing_to_do(finished: Workplace, change: str) -> None:
+def test_a_touched_study_has_nothing_to_do(finished: Workplace) -> None:
     """What docs/reruns.md says of `snakemake --touch`, after an edit without effect and after a copy without times."""
-    if change == "times":
-        profile = finished.folder / "profiles/local/profile.yaml"
-        profile.write_text(profile.read_text() + "max-checksum-file-size: 0\n")  # compares no contents
-        for number, path in enumerate(sorted(finished.results.rglob("*"), reverse=True)):
-            os.utime(path, (1e9 + number, 1e9 + number))  # in an order that is far from the order of the work
-    else:
-        _edit(finished, "scoring/bleu.py")
-        finished.write_study(STUDY.replace("samples: 10", "samples: 11"))
+    profile = finished.folder / "profiles/local/profile.yaml"
+    profile.write_text(profile.read_text() + "max-checksum-file-size: 0\n")  # compares no contents
+    for number, path in enumerate(sorted(finished.results.rglob("*"), reverse=True)):
+        os.utime(path, (1e9 + number, 1e9 + number))  # in an order that is far from the order of the work
+    _edit(finished, "scoring/bleu.py")
+    finished.write_study(STUDY.replace("samples: 10", "samples: 11"))
     assert _rules(_plan(finished, "study.yaml"))
     contents = {path: path.read_bytes() for path in finished.results.rglob("*") if path.is_file()}
     touched = finished.snakemake("--touch")

@@ -9,7 +9,6 @@ kind; a dry run takes seconds, so several changes share one.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -337,7 +336,6 @@ def test_a_new_test_set_trains_and_translates_nothing_old(repository: Path, tmp_
         (tmp_path / path).write_text(path)
     done = workplace.snakemake("--touch", "--forceall")
     assert done.returncode == 0, done.stderr
-    assert planned() == set()
     splits["test"]["new"] = new
     workplace.write_study(yaml.safe_dump(study))
     found = planned()
@@ -436,22 +434,6 @@ def test_comments_docstrings_cores_profiles_and_messages_rerun_nothing(finished:
         text = path.read_text().replace('message:\n        "', 'message:\n        "Now: ')
         path.write_text(re.sub(r"threads: .*", "threads: 3", text))
     assert _planned(finished, "--cores", "1") == set()
-
-
-def test_a_stage_refuses_a_file_with_a_flipped_bit(finished: Workplace) -> None:
-    """The bit flips in an input that Snakemake finds unchanged, and another change makes the stage run."""
-    examples = finished.results / "demo.en-de/examples/test.arrow"
-    times = examples.stat().st_atime_ns, examples.stat().st_mtime_ns
-    data = bytearray(examples.read_bytes())
-    data[2000] ^= 1
-    examples.write_bytes(data)
-    os.utime(examples, ns=times)
-    translation = "results/tiny/demo.en-de/translations/base/1/test.tok"
-    (finished.folder / translation).unlink()
-    done = finished.snakemake(translation)
-    assert done.returncode == 1
-    log = (finished.folder / "logs/tiny/translate_examples/demo.en-de/base.1.test.log").read_text()
-    assert "results/tiny/demo.en-de/examples/test.arrow: not the file that pack_examples wrote" in log
 
 
 @pytest.mark.parametrize(
