@@ -28,7 +28,7 @@ def at_size(path: Path, size: str) -> Study:
 
 
 @pytest.mark.parametrize("path", STUDIES.values(), ids=lambda path: path.stem)
-def test_every_study_has_a_micro_size(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_study_has_a_micro_size_and_a_rehearsal(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(MIRROR, raising=False)
     study, micro = load_study(path), at_size(path, "micro")
     assert list(micro.systems) == list(study.systems)
@@ -43,11 +43,11 @@ def test_every_study_has_a_micro_size(path: Path, monkeypatch: pytest.MonkeyPatc
     # The generated corpus stands for the data of no paper, so no score is compared with a printed one.
     assert all(dataset.stands_for is None for dataset in micro.datasets.values())
 
+    _check_rehearsal(study, at_size(path, REHEARSAL))
 
-@pytest.mark.parametrize("path", STUDIES.values(), ids=lambda path: path.stem)
-def test_a_rehearsal_has_the_work_of_its_study_and_little_of_it(path: Path) -> None:
-    """All that decides the time and the memory of an update, of a sentence and of a parse stays."""
-    study, little = load_study(path), at_size(path, REHEARSAL)
+
+def _check_rehearsal(study: Study, little: Study) -> None:
+    """All that decides the time and the memory of an update, of a sentence and of a parse stays, and little work."""
     assert set(little.systems) == set(study.systems) - set(study.outside)
     assert (little.parsers, little.chunkers) == (study.parsers, study.chunkers)
     for name, system in little.models.items():

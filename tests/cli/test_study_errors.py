@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -112,9 +113,7 @@ TRANSCRIPTS = {
             "splits: {train: [{source: a, target: b}], dev: [{source: a, target: b}], test: {files: [{corpus: c}]}}",
         ),
         "  - datasets.demo.splits.test.files.0.part: missing\n"
-        "  - systems.transformer.model.widht: unknown key; did you mean 'width'?; allowed: family, width, heads, "
-        "ffn_width, dropout, attn_dropout, act_dropout, norm, embed_ln, softmax_bias, init, attention, rel_k, ngrams, "
-        "ngram_score, encoder_layers, decoder_layers, tie\n",
+        "  - systems.transformer.model.widht: unknown key; did you mean 'width'?; allowed: family, width, heads, ...\n",
     ),
     "mistakes in a sample, and in a list, of dev": (
         RIGHT.replace(
@@ -134,11 +133,9 @@ TRANSCRIPTS = {
     ),
     "keys in a section beside their own": (
         RIGHT.replace("width: 16", "preset: xu2020") + "    beam: 4\n",
-        "  - systems.base.model.preset: unknown key; it belongs to systems.base; allowed: family, width, heads, "
-        "ffn_width, dropout, attn_dropout, act_dropout, norm, embed_ln, softmax_bias, init, attention, rel_k, ngrams, "
-        "ngram_score, encoder_layers, decoder_layers, tie\n"
-        "  - systems.base.beam: unknown key; it belongs to systems.base.decoding; allowed: title, stands_for, preset, "
-        "model, init_from, seeds, training, decoding, controls\n",
+        "  - systems.base.model.preset: unknown key; it belongs to systems.base; allowed: family, width, heads, ...\n"
+        "  - systems.base.beam: unknown key; it belongs to systems.base.decoding; allowed: title, "
+        "stands_for, preset, ...\n",
     ),
     "names that nothing can have, and keys at another place": (
         RIGHT.replace("study: small", "study: my study\ntitle: ''\nseed: 1\ntraining: {}")
@@ -151,10 +148,8 @@ TRANSCRIPTS = {
         '  - systems.base.model.family: found "cost", allowed: transformer, phrase_representation, language_model, '
         "dl4mt, biscale; phrasemt/models/cost.py needs a class Settings(Architecture) with family: "
         'Literal["cost"] (docs/adding-a-system.md)\n'
-        "  - seed: unknown key; did you mean 'seeds'?; allowed: study, title, seeds, datasets, systems, parsers, "
-        "chunkers, comparison, metrics\n"
-        "  - training: unknown key; it belongs to systems.<name>; allowed: study, title, seeds, datasets, systems, "
-        "parsers, chunkers, comparison, metrics\n",
+        "  - seed: unknown key; did you mean 'seeds'?; allowed: study, title, seeds, ...\n"
+        "  - training: unknown key; it belongs to systems.<name>; allowed: study, title, seeds, ...\n",
     ),
     "values of another type": (
         RIGHT.replace(
@@ -181,7 +176,9 @@ def _head(transcript: str) -> str:
 @pytest.mark.parametrize(("study", "transcript"), TRANSCRIPTS.values(), ids=TRANSCRIPTS)
 def test_transcript(check: Check, study: str, transcript: str) -> None:
     done = check(study)
-    assert done.stderr == f"phrasemt check: error: {_head(transcript)}{transcript}"
+    # Of long lists of keys the first three are enough.
+    shown = re.sub(r"allowed: (\w+, \w+, \w+, )[\w, ]+, [\w, ]+$", r"allowed: \1...", done.stderr, flags=re.MULTILINE)
+    assert shown == f"phrasemt check: error: {_head(transcript)}{transcript}"
     assert done.stdout == ""
     assert done.returncode == 2
 

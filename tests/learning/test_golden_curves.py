@@ -15,12 +15,11 @@ import numpy as np
 import pytest
 import torch
 from learned_pairs import LearnedPairs
-from stage_settings import of_model
+from trainings import settings_of
 
 from phrasemt.artefacts.columns import Examples
 from phrasemt.batching.reader import BatchReader
 from phrasemt.models.interface import build_model
-from phrasemt.stages.training import TrainModel
 from phrasemt.study.architectures import (
     Architecture,
     BiscaleModel,
@@ -29,7 +28,7 @@ from phrasemt.study.architectures import (
     PhraseRepresentationModel,
     TransformerModel,
 )
-from phrasemt.study.schema import Adam, Training
+from phrasemt.study.schema import Adam
 from phrasemt.training.trainer import Trainer
 
 GOLDEN = Path(__file__).with_name("golden_curves.json")
@@ -55,16 +54,8 @@ FAMILIES: dict[str, Architecture] = {
 def _curve(model: Architecture, pairs: LearnedPairs) -> list[float]:
     """The objective per sentence of each update."""
     torch.manual_seed(1)
-    settings = TrainModel(
-        **of_model(model),
-        rate_width=model.learning_rate_width,
-        training=Training(
-            sentences_per_update=len(pairs) // 2,
-            optimizer=Adam(warmup=UPDATES, factor=RATE * (model.learning_rate_width * UPDATES) ** 0.5),
-        ),
-        seed=1,
-        dev_bleu="13a",
-    )
+    optimizer = Adam(warmup=UPDATES, factor=RATE * (model.learning_rate_width * UPDATES) ** 0.5)
+    settings = settings_of(model=model, sentences_per_update=len(pairs) // 2, optimizer=optimizer)
     reader = BatchReader(Examples.open(pairs.examples), model.model_inputs, chunks=[pairs.chunks])
     system = build_model(model, source_vocabulary=len(pairs.words), target_vocabulary=len(pairs.words))
     trainer = Trainer(system, reader, settings)

@@ -12,17 +12,16 @@ import numpy as np
 import pytest
 import torch
 from learned_pairs import LearnedPairs
-from stage_settings import of_model
+from trainings import settings_of
 
 from phrasemt.artefacts.columns import Examples
 from phrasemt.artefacts.training import Evaluation
 from phrasemt.batching.reader import BatchReader
 from phrasemt.files.lines import read_lines
 from phrasemt.models.interface import build_model
-from phrasemt.stages.training import TrainModel
 from phrasemt.study.architectures import Architecture, RecurrentModel
 from phrasemt.study.presets import PRESETS
-from phrasemt.study.schema import Adam, System, Training
+from phrasemt.study.schema import Adam, System
 from phrasemt.training.evaluator import Evaluator
 from phrasemt.training.trainer import Trainer
 
@@ -63,15 +62,9 @@ def test_a_preset_learns_pairs_by_heart(preset: str, pairs: LearnedPairs) -> Non
     print(f"seed {seed}")
     torch.manual_seed(seed)
     model = small(preset)
-    training = Training(
-        sentences_per_update=len(pairs),
-        optimizer=Adam(warmup=WARMUP, factor=HIGHEST_RATE * (model.learning_rate_width * WARMUP) ** 0.5),
-        label_smoothing=0.0,
-        clip_norm=1.0,
-    )
-    settings = TrainModel(
-        **of_model(model), rate_width=model.learning_rate_width, training=training, seed=seed, dev_bleu="13a"
-    )
+    optimizer = Adam(warmup=WARMUP, factor=HIGHEST_RATE * (model.learning_rate_width * WARMUP) ** 0.5)
+    plan = {"sentences_per_update": len(pairs), "optimizer": optimizer, "label_smoothing": 0.0, "clip_norm": 1.0}
+    settings = settings_of(model=model, seed=seed, **plan)
     reader = BatchReader(Examples.open(pairs.examples), model.model_inputs, chunks=[pairs.chunks])
     system = build_model(model, source_vocabulary=len(pairs.words), target_vocabulary=len(pairs.words))
     trainer = Trainer(system, reader, settings)

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from stage_settings import of_model
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
+from trainings import settings_of
 
 from phrasemt.artefacts.columns import Examples, Vocabulary
 from phrasemt.batching.pack import pack_examples
@@ -25,9 +25,8 @@ from phrasemt.files.columns import RaggedArray, write_columns
 from phrasemt.files.lines import write_lines
 from phrasemt.models.interface import build_model
 from phrasemt.stages.subwords import BuildVocabulary, PackExamples
-from phrasemt.stages.training import TrainModel
 from phrasemt.study.architectures import PhraseRepresentationModel, PhraseSegmentation
-from phrasemt.study.schema import Adam, Training
+from phrasemt.study.schema import Adam
 from phrasemt.text.subwords import build_vocabulary
 from phrasemt.training.trainer import Trainer
 
@@ -95,18 +94,9 @@ def _train(
     in_decoder: the decoder attends to phrases, too; else the result of its attention to phrases is 0.
     """
     torch.manual_seed(seed)
-    settings = TrainModel(
-        **of_model(model),
-        rate_width=model.learning_rate_width,
-        training=Training(
-            sentences_per_update=64,
-            optimizer=Adam(warmup=WARMUP, factor=RATE * (model.learning_rate_width * WARMUP) ** 0.5),
-            label_smoothing=0.0,
-            clip_norm=1.0,
-        ),
-        seed=seed,
-        dev_bleu="13a",
-    )
+    optimizer = Adam(warmup=WARMUP, factor=RATE * (model.learning_rate_width * WARMUP) ** 0.5)
+    plan = {"sentences_per_update": 64, "optimizer": optimizer, "label_smoothing": 0.0, "clip_norm": 1.0}
+    settings = settings_of(model=model, seed=seed, **plan)
     system = build_model(model, source_vocabulary=len(task.words), target_vocabulary=len(task.words))
     if not in_decoder:
         for layer in system.decoder:

@@ -10,7 +10,6 @@ import torch
 from drawn_pairs import drawn_reader
 from small_systems import PAIRWISE, SOURCE_VOCABULARY, SYSTEMS, TARGET_VOCABULARY, random_model, slow_except
 
-from phrasemt.batching.batch import Packing
 from phrasemt.batching.reader import RankReader
 
 PACKABLE = {name: settings for name, settings in SYSTEMS.items() if random_model(settings).positions_in_row}
@@ -58,14 +57,6 @@ def test_packed_rows_train_as_padded_ones(name, parses):
     assert [batch.target.inputs_BT.shape[1] for batch in everything] == [*rows_of]
     assert (everything[0].target.pairs.number_BS == 0).all(1).any()
     padded, packed = (loss_and_gradients(model, batches) for batches in ([reader(range(PAIRS))], everything))
-    torch.testing.assert_close(packed, padded, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", slow_except(PAIRWISE, PACKABLE))
-def test_a_pair_alone_in_a_row_and_pairs_in_any_order(name):
-    model, reader = random_model(PACKABLE[name]).double().train(), reader_of(PACKABLE[name])
-    together = reader([3, 1, 4, 1, 5], Packing([1, 3, 1], 128))
-    padded, packed = (loss_and_gradients(model, batches) for batches in ([reader([3, 1, 4, 1, 5])], [together]))
     torch.testing.assert_close(packed, padded, rtol=1e-12, atol=1e-12)
 
 

@@ -25,34 +25,34 @@ SIDES = [
 ]
 
 
-@pytest.mark.parametrize("entry", load_registry().values(), ids=lambda entry: entry.id)
-def test_files_have_a_url_and_a_checksum(entry: Corpus) -> None:
-    for file in entry.files:
-        url = urlsplit(file.url)
-        assert url.scheme in ("http", "https")
-        assert url.hostname
-        if file.by_hand:  # the page where a person gets the file
-            continue
-        assert url.path.rsplit("/", 1)[1] == file.name
-        # The lock file of a study has the checksums of the files of which no digest is published.
-        assert file.checksum is not None or file.name == "lingeval97.json" or entry.id == "news-en-de"
-        if file.checksum is not None:
-            algorithm, digest = file.checksum
-            assert len(bytes.fromhex(digest)) == hashlib.new(algorithm).digest_size
-    used = {side.file for part in entry.parts.values() for side in part.sides.values()}
-    used |= {name for pairs in entry.contrasts.values() for name in pairs.files}
-    assert used == {file.name for file in entry.files}
+def test_files_have_a_url_and_a_checksum() -> None:
+    for entry in load_registry().values():
+        for file in entry.files:
+            url = urlsplit(file.url)
+            assert url.scheme in ("http", "https"), file
+            assert url.hostname, file
+            if file.by_hand:  # the page where a person gets the file
+                continue
+            assert url.path.rsplit("/", 1)[1] == file.name
+            # The lock file of a study has the checksums of the files of which no digest is published.
+            assert file.checksum is not None or file.name == "lingeval97.json" or entry.id == "news-en-de"
+            if file.checksum is not None:
+                algorithm, digest = file.checksum
+                assert len(bytes.fromhex(digest)) == hashlib.new(algorithm).digest_size, file
+        used = {side.file for part in entry.parts.values() for side in part.sides.values()}
+        used |= {name for pairs in entry.contrasts.values() for name in pairs.files}
+        assert used == {file.name for file in entry.files}, entry.id
 
 
-@pytest.mark.parametrize(("corpus_id", "part", "language"), SIDES)
-def test_files_of_every_side(corpus_id: str, part: str, language: str) -> None:
-    names = files_of(corpus_id, part, language)
-    assert [source_file(corpus_id, name).name for name in names] == names
-    ready = side_of(corpus_id, part, language).file
-    rule = corpus(corpus_id).parts[part].selection
-    assert (ready in names) == (rule is None or not rule.parts)
-    assert ready in files_of(corpus_id, part, language, lambda file: True)
-    assert corpus(corpus_id).parts[part].sha256.keys() == (set() if rule is None else {"en", "de"})
+def test_files_of_every_side() -> None:
+    for corpus_id, part, language in SIDES:
+        names = files_of(corpus_id, part, language)
+        assert [source_file(corpus_id, name).name for name in names] == names
+        ready = side_of(corpus_id, part, language).file
+        rule = corpus(corpus_id).parts[part].selection
+        assert (ready in names) == (rule is None or not rule.parts), (corpus_id, part)
+        assert ready in files_of(corpus_id, part, language, lambda file: True)
+        assert corpus(corpus_id).parts[part].sha256.keys() == (set() if rule is None else {"en", "de"})
 
 
 def test_members_of_the_test_sets_are_those_of_sacrebleu() -> None:
