@@ -39,6 +39,17 @@ class Tensors:
         """Return a copy on a device."""
         return self.map(lambda x, _: x.to(device, non_blocking=True))
 
+    def tensors(self) -> list[tuple[Tensor, str]]:
+        """Return all tensors with their axes, also of nested parts, in the order of the fields."""
+        listed: list[tuple[Tensor, str]] = []
+
+        def keep(x: Tensor, axes: str) -> Tensor:
+            listed.append((x, axes))
+            return x
+
+        self.map(keep)
+        return listed
+
     def _changed(self, change: Callable[[Tensor, str], Tensor], change_part: Callable[[Any], Any]) -> Self:
         def changed(value: Any, axes: str) -> Any:
             if isinstance(value, Tensor):

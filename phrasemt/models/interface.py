@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from phrasemt.batching.batch import Batch, Chunks, Source, Target
 from phrasemt.nn.beams import SearchTensors
+from phrasemt.nn.compiling import compilable
 from phrasemt.nn.diagnostics import MapBatches, Measurement, NgramMass, Sums, in_turn, total
 from phrasemt.nn.embeddings import OutputLayer
 from phrasemt.nn.losses import Loss, LossSums
@@ -100,12 +101,8 @@ class TranslationModel(SearchableModel[Memory, State]):
 
         label_smoothing: e of the smoothed reference distribution, 1-e on the reference word and e/(V-1) on each other.
         """
-        states = self.states(batch.source, batch.target)
+        states = encode_and_decode(self, batch.source, batch.target)
         return self.words.loss(states, batch.target, label_smoothing=label_smoothing)
-
-    def states(self, source: Source, target: Target) -> Tensor:
-        """Encode and decode; a training may replace this by a compiled form (phrasemt/training/compiled.py)."""
-        return self.decode(self.encode(source), target)
 
     def log_probs(self, batch: Batch) -> Tensor:
         """Return the teacher-forced log-probability of each reference token [B, T], float32, 0 at padding."""
@@ -161,6 +158,12 @@ class TranslationModel(SearchableModel[Memory, State]):
         for measurement, of_batches in zip(taken, sums, strict=True):
             values |= measurement.values(of_batches, sum_over_batches)
         return LossSums.of(losses), values
+
+
+@compilable
+def encode_and_decode(model: TranslationModel[Any, Any], source: Source, target: Target) -> Tensor:
+    """Teacher forcing: the decoder's states [B, T, ...]."""
+    return model.decode(model.encode(source), target)
 
 
 class ChunkingModel(TranslationModel[Memory, State]):

@@ -16,7 +16,7 @@ Notation
 Equations
     Eq. (1)  attention             phrasemt/nn/attention.py
     Eq. (2)  feed-forward network  phrasemt/nn/layers.py
-    (Eq. (3), the learning rate, is in phrasemt/training/trainer.py.)
+    (Eq. (3), the learning rate, is in phrasemt/training/optimizer.py.)
 
 Deviations and choices (docs/decisions.md)
     norm: pre        layer normalisation before the sub-layers, as in tensor2tensor since version 2

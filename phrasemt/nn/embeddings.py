@@ -17,14 +17,7 @@ from torch import Tensor, nn
 
 from phrasemt.batching.batch import Pairs, Target
 from phrasemt.nn.layers import Dropout, SinusoidalPositions, embedding_table, layer_norm, zeros
-from phrasemt.nn.losses import (
-    Loss,
-    Normalise,
-    log_probabilities,
-    normalise,
-    reference_log_probabilities,
-    smoothed_cross_entropy,
-)
+from phrasemt.nn.losses import Loss, log_probabilities, reference_log_probabilities, smoothed_cross_entropy
 from phrasemt.study.architectures import Layers
 
 
@@ -62,12 +55,7 @@ class Embedding(nn.Module):
 
 
 class OutputLayer(nn.Module, ABC):
-    """Softmax over the target vocabulary with logits x W^T + b, and its losses. Subclasses hold W and b.
-
-    normalise: a training may replace this by a compiled form (phrasemt/training/compiled.py).
-    """
-
-    normalise: Normalise = staticmethod(normalise)
+    """Softmax over the target vocabulary with logits x W^T + b, and its losses. Subclasses hold W and b."""
 
     @property
     @abstractmethod
@@ -77,7 +65,7 @@ class OutputLayer(nn.Module, ABC):
     def loss(self, states_BTD: Tensor, target: Target, *, label_smoothing: float) -> Loss:
         """Return the loss sums of the target words, given the states that predict them."""
         real = _real(states_BTD, self.output_weights, target)
-        return smoothed_cross_entropy(*real, label_smoothing, target.weights_N, self.normalise)
+        return smoothed_cross_entropy(*real, label_smoothing, target.weights_N)
 
     def log_probs(self, states_BTD: Tensor, target: Target) -> Tensor:
         """Return the log-probability of each reference word [B, T], float32, 0 at padding."""

@@ -9,15 +9,16 @@ Letters: N real target tokens, n tokens of one slice, D model width, V words of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from phrasemt.nn.compiling import compilable
 from phrasemt.nn.precision import matmul_dtype, normalised_dtype
 
 # Approximate number of logits of a slice, by type of device.
@@ -70,46 +71,70 @@ def slices(length: int, size: int) -> list[slice]:
     return [slice(first, min(first + max(1, size), length)) for first in range(0, length, max(1, size))]
 
 
-Normalised = tuple[Tensor, Tensor, Tensor | None]
-Normalise = Callable[[Tensor, Tensor, float], Normalised]
+class Predictions(NamedTuple):
+    """The softmax of logits, seen from the references.
 
-
-def normalise(logits_nV: Tensor, references_n: Tensor, smoothing: float) -> Normalised:
-    """Overwrite logits with p - q, but for the constant that q has for all words (`_SmoothedCrossEntropy`).
-
-    Returns log p and the logits of the references [n], float32. On a CPU also where p of the reference is lost, because
-    it is smaller than the numbers of its type; elsewhere the host would wait for the answer whether any is.
+    log_probs_n1, logits_n1: of the references, float32. others_nV: p, and 0 at the references; in the type and, but for
+    a compiler, in the memory of the logits. others_n1: its sums. lost_n1: where p of the reference is smaller than the
+    numbers of its type.
     """
-    vocabulary, exact, references_n1 = logits_nV.shape[1], normalised_dtype(logits_nV), references_n[:, None]
-    rows_n1 = torch.arange(len(references_n), device=references_n.device)[:, None]
-    fused = torch.compiler.is_compiling()
-    here = logits_nV.device.type == "cpu" and not fused
 
-    def with_references(x_nV: Tensor, values_n1: Tensor | float) -> Tensor:
-        """Give the references other numbers, in place where no compiler joins this with what follows."""
-        if fused:
-            words_V = torch.arange(vocabulary, device=x_nV.device)
-            return torch.where(words_V == references_n1, values_n1, x_nV)
-        x_nV[rows_n1, references_n1] = values_n1  # on a CPU scatter_ copies numbers of 16 bits to and fro
-        return x_nV
+    log_probs_n1: Tensor
+    logits_n1: Tensor
+    others_nV: Tensor
+    others_n1: Tensor
+    lost_n1: Tensor
 
+
+def predictions(logits_nV: Tensor, places: tuple[Tensor, Tensor]) -> Predictions:
+    """Turn logits into their softmax. places: rows and columns of the references [n, 1].
+
+    A trained model gives the reference a p near 1, where bfloat16 has two digits, so 1 - p is the sum of the others.
+    Where p is lost log p follows from the best word, whose p is not: from its logit and p as exact as their type. On
+    a CPU log p is then -inf, because the caller can compute it exactly; elsewhere the host would wait for the answer
+    whether any is lost.
+    """
+    exact, fused, (_, references_n1) = normalised_dtype(logits_nV), torch.compiler.is_compiling(), places
     reference_logits_n1 = logits_nV.gather(1, references_n1).to(exact)
-    best_n = None if here else logits_nV.max(-1, keepdim=True)
+    best_n1 = logits_nV.max(-1, keepdim=True) if fused or logits_nV.device.type != "cpu" else None
     probabilities_nV = torch.softmax(logits_nV, dim=-1, out=None if fused else logits_nV)
     reference_probabilities_n1 = probabilities_nV.gather(1, references_n1).to(exact)
-    others_nV = with_references(probabilities_nV, 0.0)
+    others_nV = _with_references(probabilities_nV, places, 0.0)
     others_n1 = others_nV.sum(-1, keepdim=True).to(exact)
     log_probs_n1 = reference_probabilities_n1.log().where(others_n1 > 0.5, torch.log1p(-others_n1))
     lost_n1 = reference_probabilities_n1 < torch.finfo(logits_nV.dtype).tiny
-    if best_n is not None:
-        # The best word is never lost. Its logit and probability give the normaliser, as exact as their type.
-        best_log_probs_n1 = others_nV.gather(1, best_n.indices).to(exact).log()
-        found_n1 = reference_logits_n1 - best_n.values.to(exact) + best_log_probs_n1
-        log_probs_n1 = torch.where(lost_n1, found_n1, log_probs_n1)
-    errors_nV = with_references(others_nV, (smoothing - others_n1 + smoothing / (vocabulary - 1)).to(logits_nV.dtype))
-    if fused:
+    if best_n1 is not None:
+        best_log_probs_n1 = others_nV.gather(1, best_n1.indices).to(exact).log()
+        from_best_n1 = reference_logits_n1 - best_n1.values.to(exact) + best_log_probs_n1
+        log_probs_n1 = torch.where(lost_n1, from_best_n1, log_probs_n1)
+    return Predictions(log_probs_n1, reference_logits_n1, others_nV, others_n1, lost_n1)
+
+
+def errors(of: Predictions, places: tuple[Tensor, Tensor], smoothing: float) -> Tensor:
+    """Return p - q [n, V], but for the constant that q has for all words, in the memory of `others_nV` if possible."""
+    others_nV, vocabulary = of.others_nV, of.others_nV.shape[1]
+    errors_n1 = smoothing - of.others_n1 + smoothing / (vocabulary - 1)
+    return _with_references(others_nV, places, errors_n1.to(others_nV.dtype))
+
+
+def _with_references(x_nV: Tensor, places: tuple[Tensor, Tensor], values_n1: Tensor | float) -> Tensor:
+    """Give the references other numbers, in place where no compiler joins this with what follows."""
+    if torch.compiler.is_compiling():
+        words_V = torch.arange(x_nV.shape[1], device=x_nV.device)
+        return torch.where(words_V == places[1], values_n1, x_nV)
+    x_nV[places] = values_n1  # on a CPU scatter_ copies numbers of 16 bits to and fro
+    return x_nV
+
+
+@compilable
+def overwrite_with_errors(logits_nV: Tensor, references_n: Tensor, smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Overwrite logits with `errors`. Returns log p and the logits of the references, and where p is lost: each [n]."""
+    places = torch.arange(len(references_n), device=references_n.device)[:, None], references_n[:, None]
+    of = predictions(logits_nV, places)
+    errors_nV = errors(of, places, smoothing)
+    if errors_nV is not logits_nV:
         logits_nV.copy_(errors_nV)
-    return log_probs_n1.squeeze(1), reference_logits_n1.squeeze(1), lost_n1.squeeze(1) if here else None
+    return of.log_probs_n1.squeeze(1), of.logits_n1.squeeze(1), of.lost_n1.squeeze(1)
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
@@ -117,8 +142,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
 
     With the probabilities p and the smoothed reference distribution q, d objective / d logits = p - q. Only p is
     stored; it overwrites the logits, in their type. q is equal for all words except the reference, so the products and
-    sums with q follow from sums over words and over tokens. A trained model gives the reference a p near 1, where
-    bfloat16 has two digits. Therefore 1 - p is computed as the sum of the other probabilities.
+    sums with q follow from sums over words and over tokens.
     """
 
     @staticmethod
@@ -131,7 +155,6 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         weights_N: Tensor | None,
         smoothing: float,
         with_gradient: bool,
-        normalise: Normalise,
     ) -> tuple[Tensor, Tensor]:
         rows, vocabulary, device = states_ND.shape[0], table_VD.shape[0], states_ND.device.type
         exact, fast = normalised_dtype(states_ND), matmul_dtype(states_ND)
@@ -154,8 +177,8 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
             for some in pieces:
                 states_nD, references_n = states_fast_ND[some], references_N[some]
                 logits_nV = _logits(states_nD, table_fast_VD, bias_fast_V, out=room_NV[: len(states_nD)])
-                log_probs_n, reference_logits_n, lost_n = normalise(logits_nV, references_n, smoothing)
-                if lost_n is not None and lost_n.any():
+                log_probs_n, reference_logits_n, lost_n = overwrite_with_errors(logits_nV, references_n, smoothing)
+                if device == "cpu" and lost_n.any():
                     lost_XV = _logits(states_nD[lost_n], table_fast_VD, bias_fast_V)
                     log_probs_n[lost_n] = reference_logits_n[lost_n] - torch.logsumexp(lost_XV.to(exact), dim=-1)
                 if weights_N is not None:
@@ -185,7 +208,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         # In place, because no other code holds these tensors and each graph is used once.
         gradients = [None if gradient is None else gradient.mul_(scale) for gradient in ctx.saved_tensors]
-        return *gradients, None, None, None, None, None
+        return *gradients, None, None, None, None
 
 
 def _logits(states_ND: Tensor, table_VD: Tensor, bias_V: Tensor | None, out: Tensor | None = None) -> Tensor:
@@ -201,19 +224,17 @@ def smoothed_cross_entropy(
     references_N: Tensor,
     smoothing: float,
     weights_N: Tensor | None = None,
-    normalise: Normalise = normalise,
 ) -> Loss:
     """Return label-smoothed cross entropy and plain negative log-likelihood, summed over tokens.
 
     The smoothed reference distribution has 1-e on the reference and e/(V-1) on each other word (tensor2tensor,
     Neutron), which is F.cross_entropy with label_smoothing = e*V/(V-1). weights_N: 0 leaves a token out, 1 counts it.
-    normalise: a compiled form of `normalise`.
     """
     if weights_N is not None:  # a state of 0 adds to no gradient of the table, and its own gradient is left out, too
         states_ND = states_ND * weights_N[:, None].to(states_ND.dtype)
     with_gradient = torch.is_grad_enabled()
     objective, nll = _SmoothedCrossEntropy.apply(
-        states_ND, table_VD, bias_V, references_N, weights_N, smoothing, with_gradient, normalise
+        states_ND, table_VD, bias_V, references_N, weights_N, smoothing, with_gradient
     )  # type: ignore[no-untyped-call]
     return Loss(objective=objective, nll=nll, tokens=len(references_N))
 

@@ -20,13 +20,14 @@ import torch
 
 from phrasemt.artefacts.columns import Vocabularies
 from phrasemt.artefacts.training import TrainingRecord
-from phrasemt.batching.reader import BatchReader, PlannedUpdate, RankBatches
+from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import UpdatePlan
 from phrasemt.decoding.decode import read_dev_references
 from phrasemt.errors import MismatchError, PhrasemtError, StoppedError
 from phrasemt.files.system import digest_bytes, digest_file
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, start_from
+from phrasemt.nn.compiling import seconds_of_compiling
 from phrasemt.nn.precision import choose_device
 from phrasemt.stages.training import TrainModel
 from phrasemt.training.checkpoint import (
@@ -39,11 +40,10 @@ from phrasemt.training.checkpoint import (
     evaluation_due,
     stops_early,
 )
-from phrasemt.training.compiled import seconds_of_compiling
 from phrasemt.training.evaluator import Evaluator
 from phrasemt.training.process_group import ProcessGroup, join_processes
 from phrasemt.training.reporting import Reporter
-from phrasemt.training.trainer import BegunUpdate, Trainer
+from phrasemt.training.trainer import PendingUpdate, Trainer
 from phrasemt.workflow.code import code_digest
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
@@ -66,6 +66,9 @@ class StopRequest:
         if self._signal is not None:
             return f"asked to stop by {self._signal.name}"
         return "its time is up" if time.monotonic() >= self._deadline else None
+
+    def requested(self) -> bool:
+        return self.reason is not None
 
     def __enter__(self) -> Self:
         self._before = {signum: signal.signal(signum, self._remember) for signum in SIGNALS}
@@ -241,7 +244,7 @@ class _Run:
         self.settings = trainer.settings
         self.progress = self._resumed()
         self.reporter: Reporter | None = None
-        self._begun: BegunUpdate | None = None  # the last update, while its numbers are not in the progress
+        self._pending: PendingUpdate | None = None  # the last update, while its numbers are not in the progress
         self._since = 0.0  # seconds count from here for the update whose numbers are read next
 
     def train(self) -> str:
@@ -251,10 +254,15 @@ class _Run:
             self._catch_up()
             updates = self.plan.updates(first_epoch=progress.epoch, first_update=progress.position)
             ahead = stack.enter_context(closing(self.trainer.rank_reader.ahead(updates, lambda: self.trainer.capacity)))
-            for update, of_rank in ahead:
+            for (epoch, position, rows), of_rank in ahead:
                 if self.reason_to_end is not None:
                     break
-                stopping = self._update(update, of_rank)
+                if self._pending is None:
+                    self._since = time.monotonic()
+                pending = self.trainer.begin(progress.update + 1, rows, of_rank, self.stop.requested)
+                self._read()  # the update before, which a GPU has computed or computes meanwhile
+                self._pending, stopping = pending, pending.stop
+                progress.update, progress.epoch, progress.position = progress.update + 1, epoch, position + 1
                 report_due = progress.update % UPDATES_BETWEEN_REPORTS == 0
                 if report_due or progress.update == settings.max_updates:
                     self._report()
@@ -263,9 +271,9 @@ class _Run:
                 if evaluating := evaluation_due(progress.update, settings):
                     self._evaluate()
                 # A training stops after an update and never before the first one, so very short runs make progress.
-                # An evaluation takes long, so a request during it does not wait for another update; alone, none does.
+                # An evaluation takes long, so a request during it counts at once. So does any to a single process.
                 if evaluating or self.group.size == 1:
-                    stopping = self.group.any(stopping or self.stop.reason is not None)
+                    stopping = self.group.any(stopping or self.stop.requested())
                 stopping = stopping and self.reason_to_end is None
                 state_due = evaluating or progress.update % settings.checkpoint_every == 0
                 if state_due or stopping:
@@ -343,30 +351,15 @@ class _Run:
         if evaluating or keeping:
             self._save(with_checkpoint=keeping)
 
-    def _update(self, planned: PlannedUpdate, of_rank: RankBatches) -> bool:
-        """Begin an update, then read the numbers of the one before, which a GPU has done or is doing meanwhile.
-
-        Returns whether any process wants to stop. Raises PhrasemtError as `_read`.
-        """
-        progress, (epoch, position, rows) = self.progress, planned
-        if self._begun is None:
-            self._since = time.monotonic()
-        begun = self.trainer.begin(progress.update + 1, rows, of_rank, lambda: self.stop.reason is not None)
-        self._read()
-        self._begun = begun
-        progress.update += 1
-        progress.epoch, progress.position = epoch, position + 1
-        return begun.stop
-
     def _read(self) -> None:
         """Take the numbers of the last update into the progress, once.
 
         Raises PhrasemtError after too many consecutive updates without a step.
         """
-        if self._begun is None:
+        if self._pending is None:
             return
-        progress, result, before = self.progress, self._begun.read(), self._since
-        self._begun, self._since = None, time.monotonic()
+        progress, result, before = self.progress, self._pending.result(), self._since
+        self._pending, self._since = None, time.monotonic()
         progress.recent.append({**asdict(result), "seconds": self._since - before})
         progress.micro_batches += result.micro_batches
         progress.skipped += result.skipped

@@ -1,7 +1,7 @@
 """Data parallelism: processes that train one model together, each with a copy of the model on its own device.
 
-Gradients are summed once per update, during the last backward pass of each process (phrasemt/training/trainer.py), so
-processes may have different numbers of micro-batches.
+Gradients are summed once per update, after the last backward pass of each process, so processes may have different
+numbers of micro-batches, and one whose memory ran out within a pass takes part all the same.
 
 A collective operation that takes half an hour fails (`PATIENCE`), so a process that hangs ends the training.
 
@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as distributed
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributed.distributed_c10d import Store
 from torch.distributed.rendezvous import rendezvous
 
@@ -66,6 +66,21 @@ class ProcessGroup:
         if self.size > 1:
             with self.together():
                 distributed.all_reduce(numbers)
+
+    def sum_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
+        """Sum the gradients of parameters over all processes, in the same tensors; a missing one counts as zeros.
+
+        Raises LostProcessError.
+        """
+        if self.size == 1:
+            return
+        for parameter in parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        self.add(flat := torch.cat([gradient.flatten() for gradient in gradients]))
+        for gradient, total in zip(gradients, torch.split(flat, [one.numel() for one in gradients]), strict=True):
+            gradient.copy_(total.view_as(gradient))
 
     def sum(self, numbers: Sequence[float]) -> list[float]:
         """Return the sum over all processes of each number. Raises LostProcessError."""

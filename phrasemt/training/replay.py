@@ -59,8 +59,7 @@ class Replays:
     def __call__(self, batch: Batch, scale: float) -> Sums:
         """Return what `compute` returns, until the next call."""
         self._scale.fill_(scale)
-        tensors: list[Tensor] = []
-        batch.map(lambda x, _: tensors.append(x) or x)  # type: ignore[func-returns-value]
+        tensors = [tensor for tensor, _ in batch.tensors()]
         shape = tuple(tensor.shape for tensor in tensors)
         if shape not in self._graphs or self._broken:
             if len(self._graphs) < _MOST_GRAPHS:

@@ -30,9 +30,9 @@ import phrasemt.training.trainer as trainer_module
 from phrasemt.decoding.decode import translate_split
 from phrasemt.models.cost import cost_of
 from phrasemt.models.interface import TranslationModel, build_model
+from phrasemt.nn.compiling import SWITCH
 from phrasemt.study.architectures import Architecture, RecurrentModel
 from phrasemt.study.schema import Decoding
-from phrasemt.training.compiled import SWITCH
 from phrasemt.training.trainer import Trainer
 
 BASE = {"encoder_layers": 6, "decoder_layers": 6, "width": 512, "heads": 8, "ffn_width": 2048}
@@ -133,9 +133,9 @@ def speed_of_updates(model: Architecture, changes: dict[str, Any]) -> dict[str, 
         for _ in range(count):
             number += 1
             (_, _, rows), share = next(drawn)
-            done.append(trainer.begin(number, rows, share).read)
+            done.append(trainer.begin(number, rows, share).result)
         finish()
-        seconds, done = time.perf_counter() - begin, [read() for read in done]
+        seconds, done = time.perf_counter() - begin, [result() for result in done]
         return seconds, sum(one.tokens for one in done), sum(one.micro_batches for one in done)
 
     count = 3 if recurrent else 8 if ON_GPU else 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 import torch
@@ -15,8 +13,8 @@ from trainings import settings_of
 
 import phrasemt.training.trainer as trainer_module
 from phrasemt.errors import PhrasemtError
+from phrasemt.nn.compiling import SWITCH, compiles_on, seconds_of_compiling
 from phrasemt.study.schema import Adam
-from phrasemt.training.compiled import SWITCH, Compiled, compiles_on, seconds_of_compiling
 from phrasemt.training.trainer import Trainer
 
 ONE_LAYER = {"encoder_layers": 1, "decoder_layers": 1, "layers": 1}
@@ -33,7 +31,7 @@ def train(monkeypatch):
         torch._dynamo.reset()
         counters.clear()
         monkeypatch.setenv(SWITCH, switch)
-        monkeypatch.setattr(trainer_module, "Compiled", partial(Compiled, backend=backend))
+        monkeypatch.setattr(trainer_module, "COMPILER", backend)
         model = SYSTEMS[name]
         changes = ONE_LAYER | {"dropout": dropout, "attn_dropout": dropout}
         model = model.model_copy(update={key: one for key, one in changes.items() if key in type(model).model_fields})

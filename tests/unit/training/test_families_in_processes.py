@@ -1,4 +1,4 @@
-"""Several processes train and evaluate every family as one process does, also where memory runs out amid a sum.
+"""Several processes train and evaluate every family as one process does, also where memory runs out amid an update.
 
 float64, without dropout. Sums of gradients in another order differ in their last digits, which Adam enlarges where a
 gradient is nearly 0: 1e-9 is a millionth of a step. Evaluations add in one order, so they are equal to the last bit.
@@ -23,7 +23,6 @@ from trainings import settings_of_paper
 
 import phrasemt.decoding.decode as decode
 import phrasemt.training.process_group as process_group
-import phrasemt.training.trainer as gradients
 from phrasemt.artefacts.columns import Vocabulary
 from phrasemt.machine.launch import RENDEZVOUS, leave
 from phrasemt.study.schema import Decoding
@@ -39,7 +38,6 @@ def train(rank, size, folder, systems, shortages):
     world = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size), RENDEZVOUS: str(folder / f"{size}")}
     os.environ.update(world)
     torch.set_num_threads(1)
-    gradients._BYTES_PER_MESSAGE = 2_000  # several messages also for a small model
     found = {}
     with join_processes(size) as group:
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -118,7 +116,7 @@ def found_by(size, folder, monkeypatch, systems, shortages):
     ("sizes", "systems"), [((2,), [*SYSTEMS][:1]), pytest.param((2, 4), [*SYSTEMS], marks=pytest.mark.slow)]
 )
 def test_processes_train_alike_and_begin_an_update_again_when_memory_runs_out(tmp_path, monkeypatch, sizes, systems):
-    """It runs out in the last process: before it has sent gradients, when it has sent some, and when nearly all."""
+    """It runs out in the last process, when few of its gradients are complete, and when nearly all are."""
     alone = found_by(1, tmp_path, monkeypatch, systems, {})
     for size in sizes:
         together = found_by(size, tmp_path, monkeypatch, systems, {1: 0.4, 2: 0.01, 3: 0.5, 4: 0.9})

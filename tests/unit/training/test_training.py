@@ -29,7 +29,8 @@ from phrasemt.study.architectures import Dl4mtModel, PhraseRepresentationModel, 
 from phrasemt.study.schema import Adadelta, Adam
 from phrasemt.training.checkpoint import Progress, StateFolder
 from phrasemt.training.evaluator import Evaluator
-from phrasemt.training.trainer import CPU_POSITIONS, ScheduledOptimizer, Trainer, noam
+from phrasemt.training.optimizer import ScheduledOptimizer, noam
+from phrasemt.training.trainer import CPU_POSITIONS, PendingUpdate, Trainer
 
 
 def test_noam_rises_during_warmup_and_then_falls_with_the_square_root():
@@ -145,14 +146,16 @@ def killed(tiny_data, folder, settings, monkeypatch, *, update):
 
 def test_the_next_update_begins_before_the_numbers_of_the_last_one_are_read(tiny_data, tmp_path, monkeypatch):
     """But a report, an evaluation and a saved state have the numbers of all updates."""
-    done, begin = [], Trainer.begin
+    done, begin, result, numbers = [], Trainer.begin, PendingUpdate.result, {}
 
     def watched(self, number, *others):
-        begun = begin(self, number, *others)
+        pending = begin(self, number, *others)
+        numbers[id(pending)] = number
         done.append(f"begin {number}")
-        return dataclasses.replace(begun, read=lambda: done.append(f"read {number}") or begun.read())
+        return pending
 
     monkeypatch.setattr(Trainer, "begin", watched)
+    monkeypatch.setattr(PendingUpdate, "result", lambda self: done.append(f"read {numbers[id(self)]}") or result(self))
     monkeypatch.setattr(StateFolder, "save_latest", lambda self, trainer, progress: done.append("save"))
     run(tiny_data, tmp_path, settings_of(max_updates=5, evaluate_every=3, checkpoint_every=3))
     assert done == [
