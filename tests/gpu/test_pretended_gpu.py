@@ -92,7 +92,8 @@ def test_a_gpu_skips_a_step(settings):
 
     with PretendedGpu() as gpu:
         there = steps(GPU, [(1, 2.0), (2, np.nan), (3, -3.0)])
-        assert_waits(gpu, (ASKS_BEFORE_A_STEP, 3 if settings.name == "adadelta" else 0))
+        asked = sum(count for line, count in gpu.waits.items() if "optimizer" in line)
+        assert asked == (3 if settings.name == "adadelta" else 0)
         here = steps(CPU, [(1, 2.0), (3, -3.0)])
         torch.testing.assert_close(torch.utils._pytree.tree_map(lambda x: x.cpu(), there), here, rtol=0, atol=0)
 
