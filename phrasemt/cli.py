@@ -161,6 +161,7 @@ def _add_stage_parser(commands: Any, name: str, stage: type[Stage]) -> None:
         description=described,
         epilog=_describe_settings(stage),
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        fromfile_prefix_chars="@",  # @FILE: arguments, one on a line
     )
     for file in stage.stage_files():
         count = {"nargs": "*", "default": []} if file.many else {"required": True}
@@ -168,7 +169,7 @@ def _add_stage_parser(commands: Any, name: str, stage: type[Stage]) -> None:
         help = "kept between runs" if file.use == "folder" else file.use
         kind = Output if file.use == "output" else Path
         parser.add_argument(file.flag, type=kind, metavar=metavar, help=help, **count)
-    parser.add_argument("--settings", required=True, metavar="JSON", help="see below")
+    parser.add_argument("--settings", type=Path, required=True, metavar="FILE", help="JSON, see below")
     parser.add_argument(
         "--cores", type=in_range(int, 1, _MOST_CORES), default=1, metavar="N", help="cores to use (default 1)"
     )

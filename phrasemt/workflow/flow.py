@@ -142,22 +142,32 @@ class Flow:
         return 2 if getattr(wildcards, "split", "train") in ("train", "dev") else 0
 
     def command(self, stage: str) -> str:
+        """The shell command of a stage. It writes the settings and the lists of files beside the log.
+
+        Linux limits the arguments of a program, so a large study does not fit into them. `printf` is part of the shell,
+        which has no limit, and Snakemake gives a shell a long command as a script.
+        """
         declared = STAGES[stage]
-        # exec: a shell in between would be ended by the signals that ask a training to save.
-        words = [f"{'exec ' if declared.resumes else ''}python -m phrasemt {stage}"]
         # A folder is no path of the workflow: its parameter may hold a variable of the shell.
         places = {"input": "{{input.{0}:q}}", "output": "{{output.{0}:q}}", "folder": "{{params.{0}}}"}
-        words += [f"{file.flag} {places[file.use].format(file.name)}" for file in declared.stage_files()]
-        words += ["--settings {params.settings:q}", "--cores {threads}"]
+        flags = {file: f"{file.flag} {places[file.use].format(file.name)}" for file in declared.stage_files()}
+        lists = [text for file, text in flags.items() if file.many]
+        # exec: a shell in between would be ended by the signals that ask a training to save.
+        words = [f"{'exec ' if declared.resumes else ''}python -m phrasemt {stage} --settings {{log:q}}.settings"]
+        words += ["@{log:q}.files"] if lists else []  # argparse takes each line for an argument
+        words += [text for file, text in flags.items() if not file.many]
+        words += ["--cores {threads}"]
         if declared.resumes:
             words += [f"--{name} {{resources.{name}}}" for name in ("nodes", "processes", "minutes")]
-        return " ".join([*words, "--log {log:q}"])
+        written = {"settings": ["{params.settings:q}"], "files": lists}
+        lines = [f"printf '%s\\n' {' '.join(text)} >{{log:q}}.{name}" for name, text in written.items() if text]
+        return "\n".join([*lines, " ".join([*words, "--log {log:q}"])])
 
     def params(self, stage: str) -> dict[str, Callable[[Wildcards], str]]:
         """The parameters that decide a rerun: the stage's settings as canonical JSON, and the digest of its code.
 
-        The command holds the settings. No command holds the digest of the code; another digest makes Snakemake rerun
-        the rule.
+        The command writes the settings to a file. No command holds the digest of the code; another digest makes
+        Snakemake rerun the rule.
         """
         return {
             "settings": lambda wildcards: self.settings(stage, wildcards).canonical_json(),

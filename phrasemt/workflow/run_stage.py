@@ -45,11 +45,11 @@ def run_stage(name: str, options: argparse.Namespace) -> bool:
     """
     stage = STAGES[name]
     try:
-        settings = stage.model_validate_json(options.settings)
+        settings = stage.model_validate_json(options.settings.read_bytes())
     except ValidationError as error:
         first = error.errors()[0]
         what = f"bad settings: {'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
-        raise PhrasemtError(what, where="--settings", next_step=f"see `phrasemt {name} --help`") from None
+        raise PhrasemtError(what, where=options.settings, next_step=f"see `phrasemt {name} --help`") from None
     arguments = {file.name: getattr(options, file.name) for file in stage.stage_files() if file.use != "output"}
     inputs = {
         file.name: arguments[file.name] if file.many else [arguments[file.name]] for file in stage.stage_files("input")

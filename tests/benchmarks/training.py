@@ -141,7 +141,10 @@ def train_command(
         dev_bleu="13a",
     )
     files = {**inputs, "record": record, "state": record.parent / "state"}
-    command = [sys.executable, "-m", "phrasemt", "train_model", "--settings", settings.canonical_json()]
+    record.parent.mkdir(parents=True, exist_ok=True)
+    written = record.with_name("train_model.settings")
+    written.write_text(settings.canonical_json())
+    command = [sys.executable, "-m", "phrasemt", "train_model", "--settings", str(written)]
     return command + [part for key, path in files.items() for part in (f"--{key.replace('_', '-')}", str(path))]
 
 

@@ -19,6 +19,7 @@ from typing import Any, Self
 
 import numpy as np
 from made_table import accuracy
+from stage_settings import settings_file
 
 from phrasemt.artefacts import by_attribute, by_kind, kinds
 from phrasemt.artefacts.card import Card
@@ -214,7 +215,7 @@ class GoldenStudy:
         )
 
     def run(self, stage: str, wildcards: dict[str, str], **paths: Path | list[Path]) -> None:
-        settings = STAGES[stage].from_study(self.study, wildcards).canonical_json()
+        settings = Path(settings_file(STAGES[stage].from_study(self.study, wildcards)))
         run_stage(stage, argparse.Namespace(settings=settings, cores=1, **paths))
 
     def _write(self, stage: str, outputs: dict[str, Any], settings: Stage | None = None, **names: str) -> None:

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import json
+import tempfile
 
 from phrasemt.registry import corpora
 from phrasemt.stages.corpus import ExtractText, FetchCorpus
+
+_FOLDER = tempfile.TemporaryDirectory()
+
+
+def settings_file(settings):
+    """The path of a file with the settings of a stage. settings: of its class, or values."""
+    text = json.dumps(settings) if isinstance(settings, dict) else settings.canonical_json()
+    with tempfile.NamedTemporaryFile("w", dir=_FOLDER.name, suffix=".settings", delete=False) as file:
+        file.write(text)
+    return file.name
 
 
 def of_model(model):
@@ -32,8 +43,7 @@ def register(monkeypatch, files, parts):
 
 def arguments_of(stage, settings, **files):
     """The arguments of the command of a stage. settings: of its class, or values. files: none, one or several each."""
-    text = json.dumps(settings) if isinstance(settings, dict) else settings.canonical_json()
-    arguments = [stage, "--settings", text]
+    arguments = [stage, "--settings", settings_file(settings)]
     for name, paths in files.items():
         if paths:
             arguments += [f"--{name.replace('_', '-')}", *map(str, paths if isinstance(paths, list) else [paths])]

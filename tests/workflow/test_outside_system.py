@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from stage_settings import settings_file
 from workplace import STUDY, Workplace
 
 from phrasemt.artefacts.sidecar import Sidecar
@@ -84,6 +85,6 @@ def test_files_that_fit_no_test_set_are_refused(
     settings = {"form": form, "target_tokenizer": sidecar.settings["target_tokenizer"]}
     files = {"translations": "other.de", "reference": str(folder / "corpus/test.de"), "tokens": "made.tok"}
     flags = [word for name, path in {**files, "text": "made.txt"}.items() for word in (f"--{name}", path)]
-    assert main(["import_translations", *flags, "--settings", json.dumps(settings)]) == 2
+    assert main(["import_translations", *flags, "--settings", settings_file(settings)]) == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.glob("made.*"))

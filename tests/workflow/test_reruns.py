@@ -428,6 +428,10 @@ def test_comments_docstrings_cores_profiles_and_messages_rerun_nothing(finished:
     for path in (finished.folder / "phrasemt").rglob("*.py"):
         text = path.read_text().replace('"""', '"""Another docstring. ', 1)
         path.write_text(f"# A comment.\n{text}\n# Another.\n")
+    written = list(finished.folder.glob("logs/**/*.settings"))  # no inputs of the jobs
+    assert len(written) > 30
+    for path in written:
+        path.write_text("{}")
     profile = finished.folder / "profiles" / "local" / "profile.yaml"
     profile.write_text(profile.read_text().replace("train_model: 1", "train_model: 2\n  translate_examples: 1"))
     for path in (finished.folder / "rules").glob("*.smk"):

@@ -187,7 +187,7 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Non
 
 def get(folder: Path) -> Path:
     file = folder / "resources" / "tiny" / "corpus.txt"
-    settings = fetching("tiny", "corpus.txt").canonical_json()
+    settings = stage_settings.settings_file(fetching("tiny", "corpus.txt"))
     assert main(["fetch_corpus", "--settings", settings, "--file", str(file)]) == 0
     return file
 

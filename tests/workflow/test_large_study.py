@@ -1,0 +1,80 @@
+"""A study of more trainings than the arguments of a program can name.
+
+Linux allows 131,072 bytes for one argument, and about two million for all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from snakemake.shell import shell
+from workplace import STUDY, Workplace
+
+from phrasemt.stages import STAGES
+from phrasemt.workflow.check import read_study
+from phrasemt.workflow.flow import Flow
+
+SYSTEMS, SEEDS = 40, 30
+
+
+def _large() -> str:
+    study = yaml.safe_load(STUDY)
+    names = [f"a_system_whose_name_is_neither_short_nor_long_{number}" for number in range(SYSTEMS)]
+    study["systems"] = dict.fromkeys(names, study["systems"]["base"])
+    return yaml.safe_dump(study | {"seeds": list(range(SEEDS)), "comparison": {"baseline": names[0], "samples": 10}})
+
+
+@pytest.mark.parametrize("stage", ["make_table", "write_report", "compare_systems"])
+def test_a_shell_starts_the_command_of_a_large_study(
+    stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    Path("study.yaml").write_text(_large())
+    flow = Flow(read_study(Path("study.yaml")))
+    scores = flow.every(flow.paths.system_scores)
+    assert len(scores) == SYSTEMS * SEEDS
+    *present, absent = [f"{path}.{number}" for path in scores for number in range(20)]
+    assert sum(map(len, present)) > 2_200_000
+    for path in present:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).touch()
+    wildcards = SimpleNamespace(dataset="demo", source="en", target="de", system=list(flow.study.systems)[1])
+    wildcards.items = vars(wildcards).items
+    params = {name: value(wildcards) for name, value in flow.params(stage).items()}
+    params["settings"] += " " * 200_000
+    inputs: dict[str, object] = dict.fromkeys(STAGES[stage].inputs, "")
+    *_, last = [file.name for file in STAGES[stage].stage_files("input") if file.many]
+    single = {file.name: present[0] for file in STAGES[stage].stage_files("input") if not file.many}
+    log = Path("logs/job.log")
+    log.parent.mkdir()
+    with pytest.raises(Exception, match="exit status 2"):  # of an error that phrasemt explains
+        shell(
+            flow.command(stage),
+            input=SimpleNamespace(**inputs | single | {last: _Names([*present, absent])}),
+            output=SimpleNamespace(**{name: f"made.{name}" for name in STAGES[stage].outputs}),
+            params=SimpleNamespace(**params),
+            log=_Names([str(log)]),
+            threads=1,
+        )
+    assert f"error: {absent}: no such input file" in log.read_text()
+    assert Path("logs/job.log.settings").read_text() == f"{params['settings']}\n"
+
+
+class _Names(list[str]):
+    """Files of a job, which Snakemake quotes for the shell."""
+
+    def __format__(self, form: str) -> str:
+        return " ".join(self)
+
+
+@pytest.mark.slow
+def test_a_large_study_is_planned(repository: Path, tmp_path: Path) -> None:
+    workplace = Workplace.new(repository, tmp_path / "large", _large())
+    done = workplace.snakemake("-n", "--quiet", "all")
+    assert done.returncode == 0, done.stderr[-3000:]
