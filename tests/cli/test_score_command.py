@@ -93,14 +93,11 @@ def test_two_files_are_tested_as_by_sacrebleu(capsys: pytest.CaptureFixture[str]
     ("arguments", "message"),
     [
         (("short", "--references", "ref", "--language", "de"), "unequal numbers of lines"),
-        (("ref", "--references", "ref", "--language", "de"), "ref: the same file twice (found ref)"),
         (("subwords", "--references", "ref", "--language", "de"), "the text is cut into subwords"),
         (("empty", "--references", "empty2", "--language", "de"), "no lines"),
-        (("first", "--references", "ref", "--language", "ger"), "a code of ISO 639"),
         (("first", "--references", "ref", "--language", "th"), "no spaces between words"),
         (("first", "second", "ref2", "--references", "ref", "--language", "de"), "one file, or two to compare"),
         (("first", "--references", "ref", "--language", "de", "--dataset", "x"), "a data set belongs to a study"),
-        (("latin", "--references", "ref", "--language", "de"), "not UTF-8"),
         (("first", "--references", "subwords", "--language", "de"), "subwords, line 1: the text is cut into subwords"),
         (("first", "--references", "escaped", "--language", "de"), "preprocessed in different ways"),
         (("first", "--references", "ref", "escaped", "--language", "de"), "escaped, first: two texts of one language"),
@@ -114,7 +111,6 @@ def test_two_files_are_tested_as_by_sacrebleu(capsys: pytest.CaptureFixture[str]
 def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str) -> None:
     Path("short").write_text("Ja.\n")
     Path("subwords").write_text("Der Hu@@ nd\n" * len(REFERENCE))
-    Path("latin").write_bytes("schön\n".encode("latin-1") * len(REFERENCE))
     text = Path("ref").read_text()
     Path("escaped").write_text(text.replace("'", "&apos;"))
     Path("spaced").write_text(text.replace(".\n", " .\n"))

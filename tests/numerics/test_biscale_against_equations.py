@@ -267,9 +267,17 @@ def brute_force(reference, source, search):
     return {string: score(string) for string in strings}, decisions
 
 
-@pytest.mark.parametrize("boundary_decode", ["argmax", "branch"])
-@pytest.mark.parametrize("decode_score", ["joint", "words"])
-@pytest.mark.parametrize("variant", ["paper", "as coded", "word attention"])
+@pytest.mark.parametrize(
+    ("variant", "decode_score", "boundary_decode"),
+    [  # every pair of two values
+        ("paper", "joint", "argmax"),
+        ("paper", "words", "branch"),
+        ("as coded", "joint", "branch"),
+        ("as coded", "words", "argmax"),
+        ("word attention", "joint", "argmax"),
+        ("word attention", "words", "branch"),
+    ],
+)
 def test_search_equals_enumeration(variant, decode_score, boundary_decode, make_model):
     """A beam with room for all strings finds all of them with their scores, for two sentences at once."""
     search = BiscaleSearch(decode_score=decode_score, boundary_decode=boundary_decode)

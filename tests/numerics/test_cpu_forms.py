@@ -97,17 +97,6 @@ def test_dropout(shape, probability, dtype):
     assert_near(found, with_gradient(exact * factors, [exact]), dtype)
 
 
-def test_whole_systems(settings, make_model, make_batch):
-    """Without dropout the switch changes results by rounding only: 1e-4 after all layers in float32."""
-    batch, gradients = make_batch(settings, [3, 0, 9], [6, 2, 0]), []
-    for dtype, forms in ((torch.float32, ()), (torch.float64, cpu.FORMS)):
-        model = make_model(settings).to(dtype)
-        with cpu.without(*forms):
-            objective = model.loss(batch, label_smoothing=0.1).objective
-            gradients.append(torch.cat([g.flatten() for g in torch.autograd.grad(objective, list(model.parameters()))]))
-    assert float((gradients[0] - gradients[1]).norm()) <= 1e-4 * float(gradients[1].norm())
-
-
 def test_the_switch_gives_torchs_own():
     x = torch.randn(1000)
     torch.manual_seed(6)

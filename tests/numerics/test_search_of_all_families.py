@@ -70,18 +70,6 @@ def test_an_ensemble_of_all_attentions_finds_what_a_slow_search_finds(make_model
 
 
 @pytest.mark.parametrize("system", TRANSLATING)
-def test_a_translation_does_not_depend_on_its_batch(system, make_model, make_batch):
-    settings = SYSTEMS[system]
-    model = make_model(settings)
-    decoding = DECODING.model_copy(update={"max_length_factor": 1.0})
-    together = beam_search(model, make_batch(settings, SOURCES, TARGETS).source, decoding)
-    for row, hypotheses in enumerate(together):
-        (alone,) = beam_search(model, make_batch(settings, SOURCES, TARGETS, only=row).source, decoding)
-        assert [h.tokens for h in alone] == [h.tokens for h in hypotheses]
-        assert [h.score for h in alone] == pytest.approx([h.score for h in hypotheses], abs=ROUNDING)
-
-
-@pytest.mark.parametrize("system", TRANSLATING)
 def test_every_family_searches_in_bfloat16(system, make_model, make_batch):
     """bfloat16 has 8 bits: a log-probability of about 3 may move by some hundredths at each of five words."""
     settings = SYSTEMS[system]

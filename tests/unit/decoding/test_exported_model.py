@@ -18,7 +18,7 @@ from phrasemt.models.ctranslate2_export import write_ctranslate2_folder
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, load_tensors, save_tensors, start_from, weights_of
 from phrasemt.stages.subwords import BuildVocabulary, LearnSubwords
-from phrasemt.study.architectures import Architecture, PhraseRepresentationModel, TransformerModel
+from phrasemt.study.architectures import Architecture, TransformerModel
 from phrasemt.study.schema import Study
 from phrasemt.text.subwords import build_vocabulary, learn_subwords
 from phrasemt.workflow.check import read_study
@@ -218,13 +218,6 @@ def test_a_folder_for_ctranslate2_can_be_loaded_and_has_the_subwords(tmp_path):
     assert (tmp_path / "fast" / "codes.bpe").read_bytes() == (tmp_path / "codes").read_bytes()
     with pytest.raises(PhrasemtError, match="the folder is there already"):
         write_ctranslate2_folder(tmp_path / "fast", system, {})
-
-
-def test_another_family_is_not_for_ctranslate2_and_leaves_no_folder(tmp_path):
-    _, system = _system(tmp_path, PhraseRepresentationModel(**SIZE))
-    with pytest.raises(PhrasemtError, match="CTranslate2 cannot run this model"):
-        write_ctranslate2_folder(tmp_path / "fast", system, {})
-    assert not [*tmp_path.glob("*fast*")]
 
 
 def test_an_interrupted_translation_leaves_no_file(exported, tmp_path, monkeypatch, capfd):
