@@ -10,16 +10,13 @@ docs/results/run_values.py makes the values, and explains the keys of systems.
 
 from __future__ import annotations
 
-import csv
 import functools
-import io
 import re
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import run_values
-from published_claims import claims
 from run_values import (
     STUDIES,
     by_length,
@@ -43,16 +40,13 @@ from run_values import (
 from runs import FOLDER, Run
 
 from phrasemt.printed.results import baseline_place, figures_of_row, row_at
-from phrasemt.report.claims import LEDGER_COLUMNS
 from phrasemt.report.figures import Series, draw_categories, draw_curves
-from phrasemt.report.tables import latex_tabular
 from phrasemt.scoring.significance import p_text
 
 DOCS = FOLDER.parent
 DOCUMENTS = [
     DOCS.parent / "README.md",
     DOCS / "findings.md",
-    DOCS / "claims.md",
     DOCS / "results.md",
     DOCS / "log" / "results.md",
     *sorted((DOCS / "papers").glob("*.md")),
@@ -292,21 +286,7 @@ def _tables_of(study: str) -> Iterator[tuple[str, Callable[[], Table]]]:
         yield "ablations", lambda: of_ablations(keys_of(study, one["ablations"]))
 
 
-def claims_as_csv() -> str:
-    """docs/results/claims.csv."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(claims(repeated=True))
-    return text.getvalue()
-
-
-def claims_in_latex() -> str:
-    """docs/results/claims.tex."""
-    lines = latex_tabular("Claims of the papers", "claims", claims(), columns=LEDGER_COLUMNS, environment="longtable")
-    return "\n".join(lines) + "\n"
-
-
 TABLES: dict[str, Callable[[], Table]] = {
-    "claims": lambda: [[text.replace("<", "&lt;") for text in row] for row in claims()],
     **{
         f"{one['table']}/{name}": make
         for study, one in STUDIES.items()
@@ -389,12 +369,7 @@ def draw_evaluations() -> str:
     return draw_curves(series, title="Dev BLEU on Multi30k", x_label="update", y_label="dev BLEU").svg
 
 
-WRITTEN = {
-    "gains.svg": draw_gains,
-    "curves.svg": draw_evaluations,
-    "claims.csv": claims_as_csv,
-    "claims.tex": claims_in_latex,
-}
+WRITTEN = {"gains.svg": draw_gains, "curves.svg": draw_evaluations}
 
 
 def _printed_gain(text: str) -> float:

@@ -1,4 +1,4 @@
-"""`phrasemt papers [PAPER]`: list every figure and every claim of the papers, and what studies know of them.
+"""`phrasemt papers [PAPER]`: list every figure of the papers, and what studies know of them.
 
 A study knows of them by its table, its artefacts, and the sheets of raters.
 """
@@ -19,10 +19,8 @@ from phrasemt.artefacts.columns import Vocabulary
 from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.artefacts.table import Table
 from phrasemt.commands._arguments import FILE_OR_NAME, changes_of, finished_file, study_name
-from phrasemt.commands._scores import Results, paired_test
 from phrasemt.files.lines import read_lines
 from phrasemt.printed.results import (
-    HEDGES,
     Figure,
     Paper,
     SizeKind,
@@ -33,14 +31,12 @@ from phrasemt.printed.results import (
     paper_named,
     row_at,
 )
-from phrasemt.report.claims import LEDGER_COLUMNS, ClaimRow, Measured, beside_figures, claim_rows, ledger, needs
 from phrasemt.report.sections.this_run import beside_papers, costs, relative_costs
 from phrasemt.report.sections.trainings import read_training
 from phrasemt.report.tables import latex_tabular, markdown_rows
 from phrasemt.runs.display import table
-from phrasemt.scoring.gains import decided_pairs, gains_of, words_of
 from phrasemt.scoring.ratings import SCALES, SystemRating, score_sheets
-from phrasemt.study.compared import analysed_figures, claims_of, compared_costs, paper_size
+from phrasemt.study.compared import compared_costs, paper_size
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.symbols import SPECIAL_TOKENS
@@ -72,12 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=FORMATS,
         default="list",
         help="list: a line for each figure; markdown, latex, csv: the tables of the paper, with our figures beside the "
-        "printed ones; of --claims one table (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--claims",
-        action="store_true",
-        help="what the paper says in sentences, and what the files of --study measure of it; with --format as a table",
+        "printed ones (default: %(default)s)",
     )
     parser.add_argument(
         "--ratings", type=Path, metavar="FOLDER", help="filled sheets of `phrasemt ratings`, for figures of raters"
@@ -101,18 +92,14 @@ def run(options: argparse.Namespace) -> None:
     studies, form = options.study or [], options.format
     ratings = {one.system: one for one in score_sheets(options.ratings)[0]} if options.ratings else {}
     known: dict[PrintedAt, list[Known]] = defaultdict(list)
-    for place, one in (found for study in studies if not options.claims for found in known_figures(study, ratings)):
+    for place, one in (found for study in studies for found in known_figures(study, ratings)):
         known[place].append(one)
-    if options.claims and form != "list":
-        _write_claims(papers, studies, ratings, form)
-        return
     for number, paper in enumerate(papers):
         if form != "list":
             _write_tables(paper, known, form)
             continue
-        lines = _claims(paper, studies, ratings) if options.claims else _describe(paper, known if studies else None)
         sys.stdout.write("\n" if number else "")
-        sys.stdout.writelines(f"{line}\n" for line in lines)
+        sys.stdout.writelines(f"{line}\n" for line in _describe(paper, known if studies else None))
 
 
 def _studies_of(papers: Sequence[Paper]) -> Iterator[str]:
@@ -121,36 +108,6 @@ def _studies_of(papers: Sequence[Paper]) -> Iterator[str]:
         places = (dataset.stands_for for dataset in load_study(path).datasets.values())
         if names & {place.partition("/")[0] for place in places if place}:
             yield path.as_posix()
-
-
-def _claims(paper: Paper, studies: Sequence[Path], ratings: Mapping[str, SystemRating]) -> Iterator[str]:
-    """The claims of a paper, and below each what the studies measure, or without studies what measures it."""
-    yield f"{paper.paper}: {paper.authors}, {paper.title} ({paper.venue})"
-    rows = [row for study in studies for row in claims_beside(study, paper.paper, ratings)]
-    for name, claim in paper.claims.items():
-        head = f"{name} ({HEDGES[claim.hedge]}; {claim.where}): {claim.content}."
-        yield from ("", *textwrap.wrap(head, 110, subsequent_indent="  "))
-        evidence = f"evidence: {claim.evidence}" if claim.evidence else ""
-        yield from textwrap.wrap(evidence, 110, initial_indent="  ", subsequent_indent="    ")
-        below = [f"- {_found(row)}" for row in rows if row.claim.name == name]
-        below += [f"- {line}" for line in needs(paper, claim) if not studies]
-        for line in dict.fromkeys(below):  # several measurements of a claim may need or find the same
-            yield from textwrap.wrap(line, 110, initial_indent="  ", subsequent_indent="    ")
-
-
-def _found(row: ClaimRow) -> str:
-    chance = f"chance {row.chance}" if row.chance else ""
-    shows = f"{row.detectable} would show" if row.detectable else ""
-    found = ", ".join(filter(None, (row.on, row.ours, chance, shows, row.direction)))
-    return f"{row.measured}: {found}" if row.measured else found
-
-
-def _write_claims(
-    papers: Sequence[Paper], studies: Sequence[Path], ratings: Mapping[str, SystemRating], form: str
-) -> None:
-    rows = [row for paper in papers for study in studies for row in claims_beside(study, paper.paper, ratings)]
-    caption = f"Claims of {', '.join(paper.authors for paper in papers)}"
-    _write_table(form, caption, "claims", ledger(papers, rows, repeated=form == "csv"), columns=LEDGER_COLUMNS)
 
 
 def _describe(paper: Paper, known: Mapping[PrintedAt, Sequence[Known]] | None) -> Iterator[str]:
@@ -201,18 +158,14 @@ def _write_tables(paper: Paper, known: Mapping[PrintedAt, Sequence[Known]], form
         _write_table(form, caption, f"{paper.paper}-{name}", rows)
 
 
-def _write_table(form: str, caption: str, label: str, rows: Sequence[Sequence[str]], *, columns: str = "") -> None:
-    """Write a table. columns: alignment in LaTeX of a long table of words; by default of one of several of figures."""
+def _write_table(form: str, caption: str, label: str, rows: Sequence[Sequence[str]]) -> None:
     if form == "csv":
-        named = rows if columns else [[caption, *row] for row in rows]
-        csv.writer(sys.stdout, lineterminator="\n").writerows(named)
+        csv.writer(sys.stdout, lineterminator="\n").writerows([caption, *row] for row in rows)
         return
     if form == "latex":
-        environment = "longtable" if columns else "table"
-        lines = [*latex_tabular(caption, label, rows, columns=columns, environment=environment), ""]
+        lines = [*latex_tabular(caption, label, rows), ""]
     else:
-        right = () if columns else range(1, len(rows[0]))
-        lines = [f"**{caption}**", "", *markdown_rows(rows, right=right), ""]
+        lines = [f"**{caption}**", "", *markdown_rows(rows, right=range(1, len(rows[0]))), ""]
     sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
@@ -240,41 +193,16 @@ def known_figures(given: Path, ratings: Mapping[str, SystemRating]) -> Iterator[
     yield from _of_scorecard(content)
     if given.suffix:
         study = load_study(given)
-        found = evidence_of(study, content, ratings)
+        trainings = [read_training(path) for path in sorted(Path().glob(Paths(study.study).training_record.glob))]
+        ours_and_theirs = relative_costs(dict(content.systems), content.baselines, costs(study.study, trainings))
         printed_costs = [cost for cost in compared_costs(study) if cost.cost != "parameters"]
-        for cost in beside_papers(printed_costs, found.costs):
+        for cost in beside_papers(printed_costs, ours_and_theirs):
             ours = (
                 "" if cost.ours is None else f"{cost.ours:.2f} times {cost.compared.unit} (printed: {cost.printed:.2f})"
             )
             yield (cost.compared.row, cost.compared.heading), Known(ours, "", cost.verdict, same_data=True)
-        for printed, our_figure in beside_figures(analysed_figures(study), found):
-            verdict = f"{our_figure.on}: {our_figure.verdict(printed)}"
-            known = Known(our_figure.text, "", verdict, printed.same_data)
-            yield (f"{printed.paper}/{printed.row}", printed.heading), known
         yield from _of_ratings(study, ratings)
         yield from _of_data(study)
-
-
-def claims_beside(given: Path, paper: str, ratings: Mapping[str, SystemRating]) -> Iterator[ClaimRow]:
-    """The claims of a paper beside what a study measures of them. Raises PhrasemtError for a study without a table."""
-    study = load_study(given)
-    yield from claim_rows(claims_of(load_papers()[paper], study), evidence_of(study, _table(given), ratings))
-
-
-def evidence_of(study: Study, content: Table, ratings: Mapping[str, SystemRating]) -> Measured:
-    """Read what a study has measured, so far as its files are there."""
-    paths = Paths(study.study)
-    test, found = paired_test(study), Results.of(study, study.datasets)
-    trainings = [read_training(path) for path in sorted(Path().glob(paths.training_record.glob))]
-    return Measured(
-        table=content,
-        trainings=trainings,
-        gains=list(gains_of(scores=found.scores, analyses=found.attention, words=words_of(found.source), test=test)),
-        attention=found.attention,
-        contrasts=decided_pairs(found.contrasts, test),
-        costs=relative_costs(dict(content.systems), content.baselines, costs(study.study, trainings)),
-        ratings=ratings,
-    )
 
 
 def _table(given: Path) -> Table:

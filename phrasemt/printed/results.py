@@ -1,14 +1,14 @@
 """Every figure that a paper prints, with its convention (data: one YAML file for each paper, beside this module).
 
 A row of a table lists its cells by column. A table without columns holds systems that only the text names. `phrasemt
-papers` lists the figures, `phrasemt papers --claims` the claims. A system of a study stands for rows (`stands_for:
-xu2020/table-2/max`), a data set for the data of a paper (`stands_for: xu2020/en-de`).
+papers` lists the figures. A system of a study stands for rows (`stands_for: xu2020/table-2/max`), a data set for the
+data of a paper (`stands_for: xu2020/en-de`).
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -25,18 +25,6 @@ SizeKind = Literal["pairs", "source words", "target words", "vocabulary", "longe
 Value = Annotated[float, Number()]
 _Item = TypeVar("_Item")
 
-Hedge = Literal["none", "speculation", "inference", "deontic"]
-HEDGES: dict[Hedge, str] = {
-    "none": "stated",
-    "speculation": "a speculation",
-    "inference": "an inference",
-    "deontic": "a necessity",
-}
-AnalysisName = Literal[
-    "table", "parameters", "updates", "training time", "contrasts", "lengths", "length growth", "phrase mass",
-    "entropy", "level weights", "overfitting", "ratings",
-]  # fmt: skip
-
 
 class Interval(Settings):
     """Numbers from low to high, both included; None: no limit."""
@@ -50,87 +38,6 @@ class Interval(Settings):
             raise ValueError("low or high is needed")
         if self.low is not None and self.high is not None and self.low > self.high:
             raise ValueError(f"low ({self.low}) exceeds high ({self.high})")
-        return self
-
-    def covers(self, low: float, high: float) -> bool:
-        """Whether all numbers from `low` to `high` are in the interval."""
-        return (self.low is None or low >= self.low) and (self.high is None or high <= self.high)
-
-    def misses(self, low: float, high: float) -> bool:
-        """Whether no number from `low` to `high` is in the interval."""
-        return (self.low is not None and high < self.low) or (self.high is not None and low > self.high)
-
-    @property
-    def text(self) -> str:
-        if self.low is None:
-            return f"at most {self.high:g}"
-        if self.low == self.high:
-            return f"{self.low:g}"
-        return f"at least {self.low:g}" if self.high is None else f"{self.low:g} to {self.high:g}"
-
-
-class ClaimTest(Settings):
-    """A test of a claim: an analysis of a system, often compared with that of another system.
-
-    row, than: rows of the paper, `table/row`, that systems stand for; than: None for the figure of one system.
-    expected: where our figure lies if the claim holds; of two systems their difference, of costs their ratio.
-    equal: the claim is that nothing differs, so an interval that reaches `expected` agrees. only_on: data of the paper,
-    if `expected` holds what the paper measured there; on other data, and at other sizes, nothing is decided (S3).
-    measure: analyses table and ratings, the measure of the paper. words: analyses lengths and contrasts, the group in
-    words. mistake: analysis contrasts, the kind. layer: analysis phrase mass, one layer of all. places: analysis
-    entropy, the attentions (phrasemt/files/attention.py); than_places: others of the same system, with which they are
-    compared.
-    """
-
-    analysis: AnalysisName
-    row: str
-    than: str | None = None
-    expected: Interval
-    equal: bool = False
-    only_on: Name | None = None
-    measure: Name | None = None
-    words: Interval | None = None
-    mistake: Name | None = None
-    layer: Literal["middle", "top"] | None = None
-    places: list[Name] = Field(default_factory=list)
-    than_places: list[Name] = Field(default_factory=list)
-
-    @model_validator(mode="after")
-    def _fits_the_analysis(self) -> ClaimTest:
-        needed = {"table": "measure", "ratings": "measure", "lengths": "words", "entropy": "places"}.get(self.analysis)
-        if needed and not getattr(self, needed):
-            raise ValueError(f"the analysis {self.analysis!r} needs {needed}")
-        if self.than is None and self.is_ratio:
-            raise ValueError(f"the analysis {self.analysis!r} is a ratio and needs `than`")
-        return self
-
-    @property
-    def is_ratio(self) -> bool:
-        """Whether the figure is the ratio of the costs of two systems."""
-        return self.analysis in ("parameters", "updates", "training time")
-
-
-class Claim(Settings):
-    """What a paper says in a sentence. content: in our words; "As reported" begins one that could not be
-    checked against the paper. hedge: how the paper qualifies it. where: in the paper.
-
-    evidence: what would be evidence for it. measured: how it is measured (phrasemt/report/claims.py).
-    not_measurable: why no system of a study measures it.
-    """
-
-    content: Title
-    hedge: Hedge
-    where: Title
-    evidence: Title | None = None
-    measured: Sequence[ClaimTest] = ()
-    not_measurable: Title | None = None
-
-    @model_validator(mode="after")
-    def _is_measured_or_says_why_not(self) -> Claim:
-        if bool(self.measured) == (self.not_measurable is not None) or bool(self.measured) != (
-            self.evidence is not None
-        ):
-            raise ValueError("a claim has evidence and measured, or not_measurable")
         return self
 
 
@@ -172,7 +79,7 @@ class Measure(Settings):
 
     ours: None if the results table has no such column. cost: what of a system's cost the figure is; only ratios to the
     baseline are compared. symbols: of each vocabulary, for counts of parameters. question: what raters answer
-    (phrasemt/scoring/ratings.py). analysis: that finds the figure.
+    (phrasemt/scoring/ratings.py). analysis: of the report, which has our figure.
     """
 
     convention: Title
@@ -183,7 +90,7 @@ class Measure(Settings):
     cost: CostKind | None = None
     symbols: Annotated[int, Field(gt=0), Number()] | None = None
     question: Name | None = None
-    analysis: AnalysisName | None = None
+    analysis: Title | None = None
 
     @model_validator(mode="after")
     def _compared_with_a_tolerance(self) -> Measure:
@@ -261,7 +168,6 @@ class Paper(Settings):
     measures: dict[Name, Measure] = Field(min_length=1)
     notes: dict[Name, Title] = Field(default_factory=dict)
     tables: dict[Name, PaperTable] = Field(min_length=1)
-    claims: dict[Name, Claim] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _has_all_that_it_names(self) -> Paper:
@@ -283,11 +189,6 @@ class Paper(Settings):
                 asked += [("column", column, table.columns) for column in row.cells]
                 asked += [("note", cell.note, self.notes) for cell in row.cells.values()]
             yield from _absent(f"tables.{name}", asked)
-        for name, claim in self.claims.items():
-            for one in claim.measured:
-                asked = [("row", one.row, rows), ("row", one.than, rows)]
-                asked += [("measure", one.measure, self.measures), ("data", one.only_on, self.data)]
-                yield from _absent(f"claims.{name}", asked)
 
 
 def _absent(where: str, asked: Iterable[_Asked]) -> Iterator[str]:

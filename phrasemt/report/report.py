@@ -18,7 +18,6 @@ from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.training import TrainingRecord
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.files.lines import write_text
-from phrasemt.report.claims import Measured, claims_section
 from phrasemt.report.page import fill, write_page
 from phrasemt.report.sections.analyses import (
     analyses_section,
@@ -74,12 +73,10 @@ def write_report(*, settings: WriteReport, cores: int, table: Path, files: list[
     ]
     named_by_the_table = {*read[SystemScores], *read[Subwords]}
     others = [table, *(path for path in files if path not in named_by_the_table)]
-    evidence = Measured(table=content, trainings=trainings, gains=gains, attention=of_attention, contrasts=decided)
     sections = [
         sentences_section(content, read_test_sets(read)),
         results_section(content),
         scorecard_section(content),
-        claims_section(settings.claims, settings.figures, evidence),
         analyses_section(parts),
         curves_section(content.datasets, trainings, titles),
         systems_section(content, trainings, records),

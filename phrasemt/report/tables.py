@@ -197,27 +197,16 @@ def latex_tabular(
 ) -> Iterator[str]:
     """Yield the lines of a table with booktabs rules.
 
-    rows: headings first. columns: their alignment; by default all but the first are numbers. environment: `table`,
-    `table*` over both columns of the page, or `longtable` over several wide pages; the last two in small letters.
+    rows: headings first. columns: their alignment; by default all but the first are numbers. environment: `table`, or
+    `table*` over both columns of the page, in small letters.
     """
     label = re.sub(r"[^a-zA-Z0-9]+", "-", label)
     columns = columns or "l" + "r" * (len(rows[0]) - 1)
     named = rf"\caption{{{_latex(caption)}}}", rf"\label{{tab:{label}}}"
-    head, body = (
-        (r"\toprule", _latex_row(*rows[0]), r"\midrule"),
-        (*(_latex_row(*row) for row in rows[1:]), r"\bottomrule"),
-    )
-    if environment == "longtable":
-        yield from (
-            r"% needs \usepackage{longtable} and pages in landscape",
-            r"{\footnotesize\sloppy",
-            rf"\begin{{longtable}}{{{columns}}}",
-        )
-        yield from ("".join(named) + r"\\", *head, r"\endhead", *body, r"\end{longtable}}")
-        return
     small = [r"\small"] if environment == "table*" else []
     yield from (rf"\begin{{{environment}}}", r"\centering", *small, *named, rf"\begin{{tabular}}{{{columns}}}")
-    yield from (*head, *body, r"\end{tabular}", rf"\end{{{environment}}}")
+    yield from (r"\toprule", _latex_row(*rows[0]), r"\midrule", *(_latex_row(*row) for row in rows[1:]), r"\bottomrule")
+    yield from (r"\end{tabular}", rf"\end{{{environment}}}")
 
 
 def _latex_row(*texts: str) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -95,8 +95,8 @@ class _Drawn:
 class Gains:
     """Differences of systems on one test set by the length of the source, in one metric.
 
-    The samples of a group are drawn once, for all systems and all pairs of them: the report, its claims and the
-    commands share one object for each test set. name: of data set and test set. of_systems: the scores of the trainings
+    The samples of a group are drawn once, for all systems and all pairs of them: the report and the commands
+    share one object for each test set. name: of data set and test set. of_systems: the scores of the trainings
     of each system. words: of each source [sentences]. test: of the differences.
     """
 
@@ -131,21 +131,6 @@ class Gains:
     @cached_property
     def _slopes(self) -> dict[tuple[Bounds, ...], _Drawn | None]:
         return {}
-
-    def has(self, metric: str, *systems: str | None) -> bool:
-        """Whether these systems are among the scored ones, and all scores are in this metric, too."""
-        scores = (one for side in self.of_systems.values() for one in side)
-        return {*systems} <= self.of_systems.keys() and all(metric in one.statistics for one in scores)
-
-    @cached_property
-    def _in_metrics(self) -> dict[str, Gains]:
-        return {self.metric: self}
-
-    def in_metric(self, metric: str) -> Gains:
-        """The same systems in another metric of their scores."""
-        if metric not in self._in_metrics:
-            self._in_metrics[metric] = replace(self, metric=metric)
-        return self._in_metrics[metric]
 
     def of(
         self, baseline: str, system: str, *, groups: Sequence[Bounds] = (), joint: Sequence[Bounds] = ()

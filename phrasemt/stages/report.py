@@ -8,14 +8,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from phrasemt.stages.stage import Stage, StudyJob, files, of
-from phrasemt.study.compared import (
-    AnalysedFigure,
-    ComparedFigure,
-    StudiedClaim,
-    analysed_figures,
-    compared_figures,
-    studied_claims,
-)
+from phrasemt.study.compared import ComparedFigure, compared_figures
 from phrasemt.study.schema import SEED
 
 
@@ -85,8 +78,6 @@ class WriteReport(Stage):
     libraries = ("jinja2", "matplotlib")
 
     title: str
-    claims: list[StudiedClaim]  # of the papers that systems stand for
-    figures: list[AnalysedFigure]  # printed figures that analyses find
     controls: dict[str, list[str]] = of("study.controls")  # of systems
     samples: int = of("study.comparison.samples")
     seed: int = SEED  # of the bootstrap
@@ -95,9 +86,4 @@ class WriteReport(Stage):
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        study = job.study
-        return {
-            "title": study.title or study.study,
-            "claims": list(studied_claims(study)),
-            "figures": list(analysed_figures(study)),
-        }
+        return {"title": job.study.title or job.study.study}

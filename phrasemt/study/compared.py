@@ -1,4 +1,4 @@
-"""Which printed figures and claims the systems of a study stand for, and which of its test sets they are compared on.
+"""Which printed figures the systems of a study stand for, and which of its test sets they are compared on.
 
 A system names rows of papers (`stands_for: xu2020/table-2/max`), and a data set the data of a paper (`stands_for:
 xu2020/en-de`). Figures are compared as they are printed only on the data of the paper. On other data, differences to
@@ -7,23 +7,10 @@ the baseline are compared: the baseline of the row (`Study.baseline_of`) must st
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from phrasemt.fields import Settings
-from phrasemt.printed.results import (
-    Claim,
-    ClaimTest,
-    CostKind,
-    Counterpart,
-    Figure,
-    Interval,
-    Paper,
-    PaperRow,
-    baseline_place,
-    figures_of_row,
-    load_papers,
-    row_at,
-)
+from phrasemt.printed.results import CostKind, Figure, Paper, PaperRow, baseline_place, figures_of_row, row_at
 from phrasemt.study.schema import Study, System
 
 _SIZE = "width", "ffn_width", "heads", "encoder_layers", "decoder_layers"
@@ -219,115 +206,6 @@ def _printed_difference(figure: Figure, baseline: str | None) -> float | None:
     return figure.cell.value if figure.of_column.difference_to == baseline else figure.difference_to(baseline)
 
 
-class StudiedTest(ClaimTest):
-    """A test of a claim by systems of a study.
-
-    system, than_system: that stand for the rows; None where the study has none. control: the system is a control of
-    one that does. counterpart: where figures of the measure stand in the results table; question: what raters answer
-    about it. comparable: the data sets where a claim about data of the paper may be decided, at the size of the paper;
-    None: all.
-    """
-
-    paper: str
-    system: str | None = None
-    than_system: str | None = None
-    control: bool = False
-    counterpart: Counterpart | None = None
-    question: str | None = None
-    comparable: list[str] | None = None
-
-
-class StudiedClaim(Claim):
-    """A claim of a paper in a study. paper, name: of the paper and of the claim."""
-
-    paper: str
-    name: str
-    measured: Sequence[StudiedTest]
-
-
-class AnalysedFigure(StudiedTest):
-    """A printed figure that an analysis finds: a difference on a group of lengths or to another row than the baseline,
-    or a share of the attention.
-
-    heading: of the column. same_data: whether data sets of the study are those of the paper, where that matters.
-    """
-
-    title: str
-    heading: str
-    printed: str
-    same_data: bool
-
-
-def studied_claims(study: Study) -> Iterator[StudiedClaim]:
-    """The claims of the papers that systems of the study stand for, in the order of the papers."""
-    papers = {place.partition("/")[0] for system in study.systems.values() for place in system.stands_for}
-    for paper in load_papers().values():
-        if paper.paper in papers:
-            yield from claims_of(paper, study)
-
-
-def claims_of(paper: Paper, study: Study) -> Iterator[StudiedClaim]:
-    """The claims of a paper, with a test for each system that stands for the row that a claim names."""
-    for name, claim in paper.claims.items():
-        measured = [found for one in claim.measured for found in _studied_tests(paper, study, one)]
-        yield StudiedClaim(paper=paper.paper, name=name, **{**dict(claim), "measured": measured})
-
-
-def _studied_tests(paper: Paper, study: Study, one: ClaimTest) -> Iterator[StudiedTest]:
-    measure = paper.measures[one.measure] if one.measure else None
-    others = _standing_for(study, f"{paper.paper}/{one.than}") if one.than else []
-    for system in _standing_for(study, f"{paper.paper}/{one.row}") or [None]:
-        # Of several systems that stand for the other row, the baseline is the one that comparisons are made with.
-        baseline = None if system is None else study.baseline_of(system)
-        than = baseline if baseline in others else next(iter(others), None)
-        comparable = None
-        if one.only_on:
-            sizes = [_has_size(study, name, paper, row) for name, row in ((system, one.row), (than, one.than)) if row]
-            comparable = _on_data(study, f"{paper.paper}/{one.only_on}") if all(sizes) else []
-        found = StudiedTest(
-            **dict(one),
-            paper=paper.paper,
-            system=system,
-            than_system=than,
-            counterpart=measure and measure.ours,
-            question=measure and measure.question,
-            comparable=comparable,
-        )
-        yield found
-        for control in study.controls.get(system or "", ()) if than and not one.is_ratio else ():
-            if control != than:
-                yield found.model_copy(update={"system": control, "control": True})
-
-
-def analysed_figures(study: Study) -> Iterator[AnalysedFigure]:
-    """The printed figures that analyses of the study find, in the order of its systems."""
-    data = {dataset.stands_for for dataset in study.datasets.values()}
-    for name, system in study.systems.items():
-        for figure in (figure for place in system.stands_for for figure in figures_of_row(*row_at(place))):
-            column, paper = figure.of_column, figure.paper
-            other = column.difference_to if column.words or not _is_to_the_baseline(figure) else None
-            than = f"{figure.table}/{other}" if other else None
-            if not (figure.measure.analysis or than):
-                continue
-            others = _standing_for(study, f"{paper.paper}/{than}") if than else []
-            yield AnalysedFigure(
-                analysis=figure.measure.analysis or ("lengths" if column.words else "table"),
-                measure=None if figure.measure.analysis or column.words else column.measure,
-                counterpart=figure.measure.ours,
-                row=f"{figure.table}/{figure.row}",
-                than=than,
-                words=column.words,
-                expected=Interval(low=figure.cell.value, high=figure.cell.high or figure.cell.value),
-                paper=paper.paper,
-                system=name,
-                than_system=next(iter(others), None),
-                title=f"{paper.authors}, {figure.of_table.caption.split(':')[0]}: {figure.of_row.title}",
-                heading=column.heading,
-                printed=figure.printed_text,
-                same_data=f"{paper.paper}/{column.data}" in data,
-            )
-
-
 def _on_data(study: Study, place: str) -> list[str]:
     return [name for name, dataset in study.datasets.items() if dataset.stands_for == place]
 
@@ -345,7 +223,3 @@ def _has_size(study: Study, system: str | None, paper: Paper, place: str) -> boo
         return True
     ours, theirs = study.models[system].model, printed.model
     return all(getattr(ours, key, None) == getattr(theirs, key, None) for key in _SIZE)
-
-
-def _standing_for(study: Study, place: str) -> list[str | None]:
-    return [name for name, system in study.systems.items() if place in system.stands_for]

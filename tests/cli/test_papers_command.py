@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -82,39 +81,6 @@ def test_on_other_data_the_difference_stands_beside_the_figure(capsys: pytest.Ca
 def test_a_study_without_a_table_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["papers", "xu2020", "--study", "en-de", "nothing"]) == 2
     assert "results/nothing/table.json: the study has no table yet" in capsys.readouterr().err
-
-
-def test_claims_stand_beside_what_a_study_measures(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a study, what each needs. Sidecars, whose names also end in `.json`, are no artefacts."""
-    for kind in ("attention", "contrasts"):
-        sidecar = Path(f"results/en-de/wmt.en-de/{kind}/base/1/news.json.meta.json")
-        sidecar.parent.mkdir(parents=True)
-        sidecar.write_text("{}")
-    assert main(["papers", "xu2020", "--claims", "--study", "en-de.yaml"]) == 0
-    printed = capsys.readouterr().out
-    of_study = " ".join(printed.split())
-    for claim in printed.split("\n\n"):
-        lines = re.sub(r"\n {4,}", " ", claim).splitlines()
-        assert len(set(lines)) == len(lines), "each line once"
-    assert "beyond-ten-words (stated; Section 4.5, Figure 4): Over more than ten words" in of_study
-    assert "not measured: no system stands for xu2020/table-2/max-attn-ta and xu2020/table-2/big" in of_study
-    assert main(["papers", "xu2020", "--claims"]) == 0
-    assert "level weights: needs systems that stand for xu2020/table-2/max-attn-ta" in capsys.readouterr().out
-
-
-def test_claims_are_a_table_in_three_formats(capsys: pytest.CaptureFixture[str]) -> None:
-    printed = {}
-    for form in ("csv", "markdown", "latex"):
-        assert main(["papers", "xu2020", "--claims", "--study", "en-de.yaml", "--format", form]) == 0
-        printed[form] = capsys.readouterr().out
-    heading, *rows = csv.reader(io.StringIO(printed["csv"]))
-    assert heading[:3] == ["claim", "hedge", "place"]
-    of_rows = [row[0] for row in rows]
-    _, _, *named = [line.split("|")[1].strip() for line in printed["markdown"].splitlines() if line.startswith("| ")]
-    assert [name for name in named if name] == list(dict.fromkeys(of_rows)), "the first row of each"
-    assert len(named) == len(of_rows) > len(set(of_rows))
-    assert printed["latex"].count(r" \\") == len(rows) + 1
-    assert printed["latex"].count(r"\begin{longtable}") == 1
 
 
 def test_the_training_data_of_a_study_fill_their_cell(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,9 +6,7 @@ import json
 from pathlib import Path
 
 from phrasemt.cli import main
-from phrasemt.commands.papers import claims_beside
-from phrasemt.report.claims import missing_rows
-from phrasemt.study.compared import compared_figures, studied_claims
+from phrasemt.study.compared import compared_figures
 from phrasemt.study.reading import load_study
 
 # Those of Moses run where it is built, in tests/unit/moses.
@@ -37,25 +35,3 @@ def assert_finished(folder: Path) -> None:
     expected = [(figure.system, figure.place) for figure in compared_figures(study)]
     assert sorted((entry["system"], entry["place"]) for entry in entries) == sorted(expected)
     assert "</html>" in (results / "report.html").read_text(encoding="utf-8")
-
-
-def assert_measured(path: Path) -> None:
-    """A value for each measurement of a claim whose systems the study has; prints the table. path: of the study file.
-
-    Raters fill in no sheets of it, tests compare no times, and its texts have no words so far from each other and no
-    sentences as long as those of the papers.
-    """
-    claims = list(studied_claims(load_study(path)))
-    rows = [row for paper in dict.fromkeys(claim.paper for claim in claims) for row in claims_beside(path, paper, {})]
-    for row in rows:
-        print(f"{row.claim.paper}, {row.claim.name}: {row.measured}: {row.on} {row.ours} {row.direction}")
-    for claim in claims:
-        expected = [
-            one
-            for one in claim.measured
-            if not missing_rows(one)
-            and one.analysis not in ("training time", "ratings")
-            and (one.words is None or (one.words.low or 0) <= 10)
-        ]
-        found = [row for row in rows if (row.claim.paper, row.claim.name) == (claim.paper, claim.name) and row.ours]
-        assert len({row.measured for row in found}) >= len(expected), f"{claim.name}: {[row.measured for row in found]}"

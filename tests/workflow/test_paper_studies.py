@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from micro_studies import OF_MOSES, STUDIES, assert_finished, assert_measured, micro
+from micro_studies import OF_MOSES, STUDIES, assert_finished, micro
 from nist_texts import write_nist_texts
 from warm_python import WarmPython
 from workplace import Workplace
@@ -44,4 +44,3 @@ def test_a_study_of_a_paper_runs_to_its_table(
     done = workplace.snakemake()
     assert done.returncode == 0, done.stderr[-5000:]
     assert_finished(tmp_path)
-    assert_measured(Path("study.yaml"))
