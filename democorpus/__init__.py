@@ -13,6 +13,7 @@ A sentence pair passes through these modules:
     english      a derivation as an English sentence with tree and chunks
     german       the same derivation as a German sentence with chunks and agreement
     units        sentences with idioms, particle verbs and compounds (units.tsv), if a study asks for them
+    long         sentences of two to four sentences, if a study asks for them
     pairs        the pairs of a split, and contrastive pairs by distance
 
 Nothing here imports phrasemt, whose stage `generate_demo` writes the files of a split.

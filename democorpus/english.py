@@ -10,7 +10,18 @@ import contextlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from democorpus.grammar import ChunkWriter, Clause, Coordination, Name, Nominal, NounPhrase, Quality, Relative, Sentence
+from democorpus.grammar import (
+    ChunkWriter,
+    Clause,
+    Coordination,
+    LongSentence,
+    Name,
+    Nominal,
+    NounPhrase,
+    Quality,
+    Relative,
+    Sentence,
+)
 from democorpus.lexicon import BE, COMPLEMENTIZERS, DO, HAVE, NEUTER, PLURAL, Adverb, EnglishVerb, Pronoun, Word
 
 FINITE_TAGS = ("VBP", "VBZ", "VBP")
@@ -28,6 +39,7 @@ class Subject(NamedTuple):
     phrase: NounPhrase
     distance: int
     number_is_hidden: bool
+    clause: Clause
 
 
 class EnglishSentence(ChunkWriter):
@@ -37,7 +49,7 @@ class EnglishSentence(ChunkWriter):
     further words or two objects, by their base form, the number of tokens to that part; neighbours have the distance 1.
     """
 
-    def __init__(self, sentence: Sentence) -> None:
+    def __init__(self, sentence: Sentence | LongSentence) -> None:
         super().__init__()
         self.pieces: list[str] = []  # of the tree
         self.heads: dict[int, int] = {}  # position of the noun of a noun phrase, by its identity
@@ -130,23 +142,35 @@ class EnglishSentence(ChunkWriter):
             label = "NP" if adverb.is_noun else "ADVP"
             self.phrase(label, *adverb.english, chunk=None if in_verb_group else label)
 
-    def sentence(self, sentence: Sentence) -> None:
-        main, connective, second = sentence.main, sentence.connective, sentence.second
+    def sentence(self, sentence: Sentence | LongSentence) -> None:
         with self.constituent("S"):
-            if connective is None or second is None:
-                self.clause_parts(main)
-            elif sentence.second_is_main:
-                self.clause(main)
-                self.outside(",", ",")
-                self.outside(connective.english, connective.tag)
-                self.clause(second)
-            elif sentence.second_is_fronted:
-                self.subordinate(connective, second)
-                self.outside(",", ",")
-                self.clause_parts(main)
+            if isinstance(sentence, Sentence):
+                self.clauses(sentence)
             else:
-                self.clause_parts(main, subordinate=(connective, second))
+                for part, connective in zip(sentence.parts, (None, *sentence.connectives), strict=True):
+                    if connective:
+                        if not part.main.is_elided:
+                            self.outside(",", ",")
+                        self.outside(connective.english, connective.tag)
+                    with self.constituent("S"):
+                        self.clauses(part)
             self.outside(".", ".")
+
+    def clauses(self, sentence: Sentence) -> None:
+        main, connective, second = sentence.main, sentence.connective, sentence.second
+        if connective is None or second is None:
+            self.clause_parts(main)
+        elif sentence.second_is_main:
+            self.clause(main)
+            self.outside(",", ",")
+            self.outside(connective.english, connective.tag)
+            self.clause(second)
+        elif sentence.second_is_fronted:
+            self.subordinate(connective, second)
+            self.outside(",", ",")
+            self.clause_parts(main)
+        else:
+            self.clause_parts(main, subordinate=(connective, second))
 
     def clause(self, clause: Clause) -> None:
         with self.constituent("S"):
@@ -160,7 +184,7 @@ class EnglishSentence(ChunkWriter):
             self.adverb(clause.comment if clause.front == "comment" else clause.time)
         if clause.front in ("comment", "place"):
             self.outside(",", ",")
-        if clause.subject is not None and not isinstance(clause.subject, Relative):
+        if clause.subject is not None and not isinstance(clause.subject, Relative) and not clause.is_elided:
             self.nominal(clause.subject, is_subject=True)
         with contextlib.ExitStack() as verb_phrases:
             self.verb_group(clause, verb_phrases)
@@ -194,7 +218,8 @@ class EnglishSentence(ChunkWriter):
         subject = clause.subject
         if isinstance(subject, NounPhrase):
             is_hidden = _hides_number(clause) and (subject.relative is None or _hides_number(subject.relative))
-            self.subjects.append(Subject(subject, len(self.tokens) - 1 - self.heads[id(subject)], is_hidden))
+            distance = len(self.tokens) - 1 - self.heads[id(subject)]
+            self.subjects.append(Subject(subject, distance, is_hidden, clause))
 
     def complements(self, clause: Clause) -> None:
         """The constituents after the verb. "up" in "wake up" follows an object that is a pronoun."""

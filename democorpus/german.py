@@ -15,6 +15,7 @@ from democorpus.grammar import (
     ChunkWriter,
     Clause,
     Coordination,
+    LongSentence,
     Name,
     Nominal,
     NounPhrase,
@@ -40,6 +41,7 @@ class Agreement(NamedTuple):
     subject: int
     wrong: str
     nominal: Nominal
+    clause: Clause
 
     @property
     def distance(self) -> int:
@@ -56,10 +58,11 @@ class GermanSentence(ChunkWriter):
     are then written in the afterfield; None writes them in their place.
     """
 
-    def __init__(self, sentence: Sentence) -> None:
+    def __init__(self, sentence: Sentence | LongSentence) -> None:
         super().__init__()
         self.agreements: list[Agreement] = []
         self.comma_due = False
+        self.heads: dict[int, int] = {}  # position of the subject of a main clause, by its identity
         self.sentence(sentence)
 
     def chunk(self, kind: str | None, *words: str) -> None:
@@ -140,7 +143,19 @@ class GermanSentence(ChunkWriter):
         if adverb:
             self.chunk("NP" if len(adverb.german) > 1 else "ADVP", *adverb.german)
 
-    def sentence(self, sentence: Sentence) -> None:
+    def sentence(self, sentence: Sentence | LongSentence) -> None:
+        if isinstance(sentence, Sentence):
+            self.clauses(sentence)
+        else:
+            for part, connective in zip(sentence.parts, (None, *sentence.connectives), strict=True):
+                if connective:
+                    self.comma_due |= not part.main.is_elided
+                    self.chunk(None, connective.german)
+                self.clauses(part)
+        self.comma_due = False
+        self.chunk(None, ".")
+
+    def clauses(self, sentence: Sentence) -> None:
         connective, second = sentence.connective, sentence.second
         if connective and second and sentence.second_is_fronted:
             self.subordinate(connective, second)
@@ -151,24 +166,23 @@ class GermanSentence(ChunkWriter):
             self.main_clause(second)
         elif connective and second and not sentence.second_is_fronted:
             self.subordinate(connective, second)
-        self.comma_due = False
-        self.chunk(None, ".")
 
     def main_clause(self, clause: Clause, *, prefield_is_filled: bool = False) -> None:
         """A clause with the finite verb in second place."""
         assert clause.subject is not None
         finite, prefix, infinite = _verb_forms(clause)
-        head = None
+        head = self.heads[id(clause.subject)] if clause.is_elided else None
         if clause.front == "place" and clause.place:
             self.prepositional(clause.place)
         elif clause.front in ("time", "comment"):
             self.adverb(clause.time if clause.front == "time" else clause.comment)
-        elif not prefield_is_filled:
+        elif head is None and not prefield_is_filled:
             head = self.nominal(clause.subject, NOMINATIVE)
         self.chunk("VP", finite[clause.agreement])
         verb = len(self.tokens) - 1
         if head is None:
             head = self.nominal(clause.subject, NOMINATIVE)
+        self.heads[id(clause.subject)] = head
         postponed: Postponed = [] if prefix or infinite else None
         self.middle_field(clause.without(clause.front), postponed)
         if prefix:
@@ -264,7 +278,7 @@ class GermanSentence(ChunkWriter):
         if clause.subject is not None and _number_is_certain(clause, is_inverted=verb < subject):
             wrong = prefix + finite[lexicon.SINGULAR if clause.agreement == lexicon.MANY else lexicon.MANY]
             if wrong != self.tokens[verb]:
-                self.agreements.append(Agreement(verb, subject, wrong, clause.subject))
+                self.agreements.append(Agreement(verb, subject, wrong, clause.subject, clause))
 
 
 def _shows_genitive(phrase: NounPhrase) -> bool:

@@ -76,7 +76,8 @@ class Clause(NamedTuple):
     The frame of the verb decides which slots are filled. The verb decides whether `object` is accusative, dative or
     prepositional. agent: the "by" phrase of a passive. front: the constituent that begins a main clause. An infinitive
     has no subject. A relative clause has a `Relative` as its subject, its object, or the object of its place.
-    particle_last: the English particle follows the object ("turned the offer down").
+    particle_last: the English particle follows the object ("turned the offer down"). is_elided: the subject is that of
+    a main clause before this one and is not written again ("The king slept and will help the queen").
     """
 
     verb: Verb
@@ -97,6 +98,7 @@ class Clause(NamedTuple):
     comment: Adverb | None = None
     front: Slot = "subject"
     particle_last: bool = False
+    is_elided: bool = False
 
     @property
     def agreement(self) -> int:
@@ -122,6 +124,13 @@ class Sentence(NamedTuple):
     second: Clause | None = None
     second_is_main: bool = False
     second_is_fronted: bool = False
+
+
+class LongSentence(NamedTuple):
+    """Sentences joined by connectives, one before each but the first."""
+
+    parts: tuple[Sentence, ...]
+    connectives: tuple[Word, ...]
 
 
 def agreement(subject: Nominal | None) -> int:

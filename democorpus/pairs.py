@@ -7,15 +7,17 @@ are disjoint and each one can be generated alone. A larger split begins with all
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from democorpus import units
+from democorpus import long, units
 from democorpus.english import EnglishSentence
 from democorpus.german import Agreement, GermanSentence
-from democorpus.grammar import Sentence
+from democorpus.grammar import LongSentence, Sentence
+from democorpus.lexicon import Pronoun
 from democorpus.sampling import RELATIVE_OF_SUBJECT, Sampler
 
 SPLITS = ("test", "dev", *["train"] * 8)  # ten equal shares of the stream
@@ -23,6 +25,8 @@ SHORTEST, LONGEST = 4, 40  # English tokens
 
 # Smallest and largest number of English words from the noun of the subject to the finite verb.
 BINS = ((1, 2), (3, 4), (5, 8), (9, 12), (13, LONGEST))
+_OF_EACH_LENGTH = 10  # long sentences in a block
+_FAR = 11  # smallest distance of the contrasts of long sentences, in English words
 # Nearly all subjects have relative clauses: in the stream of the corpus one sentence of 250 is in the last bin.
 _RELATIVE_OF_DISTANT_SUBJECT = (0.0, 0.8, 1.0)
 
@@ -59,18 +63,24 @@ class DistantPair(NamedTuple):
     distance: int
 
 
-def demo_pairs(*, split: str, pairs: int, seed: int, multiword_units: bool = False) -> Iterator[DemoPair]:
+def demo_pairs(
+    *, split: str, pairs: int, seed: int, multiword_units: bool = False, long_sentences: bool = False
+) -> Iterator[DemoPair]:
     """The first `pairs` distinct sentences in the stream of a seed that belong to a split (train, dev or test).
 
     multiword_units: the sentences of `units.occurrences` stand among them at even distances, in random order, and their
     contrasts are about the reading of the unit. Sentences of the stream with words of idioms and of
     compounds are left out.
+    long_sentences: of 30 to 80 tokens in place of the stream (`long`). The contrast of each is a verb more than ten
+    English words after its subject, whose number English hides.
     Raises ValueError for an unknown split and if it has no room for the units.
     """
     if split not in SPLITS:
         raise ValueError(f"no such split: {split!r}, expected train, dev or test")
     seen: set[bytes] = set()
     stream = _pairs_of_stream(split, seed, seen)
+    if long_sentences:
+        stream = _long_pairs(split, seed, seen)
     if multiword_units:
         stream = (pair for pair in stream if not units.is_taken(pair.source_tokens))
     of_units = [*_pairs_of_units(split, seed, seen)] if multiword_units else []
@@ -90,6 +100,42 @@ def _pairs_of_stream(split: str, seed: int, seen: set[bytes]) -> Iterator[DemoPa
             farthest = max(german.agreements, key=lambda one: one.distance, default=None)
             contrast = Contrast(_with_wrong_verb(german, farthest), farthest.distance) if farthest else None
             yield _pair(english, german, contrast)
+
+
+def _long_pairs(split: str, seed: int, seen: set[bytes]) -> Iterator[DemoPair]:
+    """An endless stream with as many sentences of each length in each block. Each split has a stream of its own."""
+    sampler = Sampler(random.Random(f"long sentences {split} {seed}"), long.RELATIVE_OF_SUBJECT)
+    wanted: list[tuple[int, int]] = []
+    while True:
+        wanted = wanted or [*long.LENGTHS] * _OF_EACH_LENGTH
+        sentence = long.long_sentence(sampler, sampler.choose(long.LENGTHS[wanted[0]]))
+        english = EnglishSentence(sentence)
+        length = next((one for one in wanted if one[0] <= len(english.tokens) <= one[1]), None)
+        if length is None:
+            continue
+        german = GermanSentence(sentence)
+        found = _farthest_hidden(sentence, english, german)
+        digest = _digest(detokenise(english.tokens))
+        if found and found[0] >= _FAR and digest not in seen:
+            wanted.remove(length)
+            seen.add(digest)
+            yield _pair(english, german, Contrast(_with_wrong_verb(german, found[1]), found[0]))
+
+
+def _farthest_hidden(
+    sentence: LongSentence, english: EnglishSentence, german: GermanSentence
+) -> tuple[int, Agreement] | None:
+    """The German verb the farthest from its subject whose number English hides, with the distance in English words.
+
+    No English verb of the subject shows its number, and no pronoun stands for it.
+    """
+    shown = {id(one.phrase) for one in english.subjects if not one.number_is_hidden}
+    for before, after in itertools.pairwise(part.main for part in sentence.parts):
+        if isinstance(after.subject, Pronoun) and not after.is_elided:
+            shown.add(id(before.subject))
+    distances = {id(one.clause): one.distance for one in english.subjects if id(one.phrase) not in shown}
+    found = [(distances[id(one.clause)], one) for one in german.agreements if id(one.clause) in distances]
+    return max(found, key=lambda candidate: candidate[0], default=None)
 
 
 def _pairs_of_units(split: str, seed: int, seen: set[bytes]) -> Iterator[DemoPair]:

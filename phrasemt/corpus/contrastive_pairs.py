@@ -148,9 +148,8 @@ def generate_demo(
     Memory does not grow with the split. The stage uses one core and writes thousands of pairs per second.
     Raises DataError for a split that is too small for its multiword units.
     """
-    pairs = demo_pairs(
-        split=settings.split, pairs=settings.pairs, seed=settings.seed, multiword_units=settings.multiword_units
-    )
+    options = {"multiword_units": settings.multiword_units, "long_sentences": settings.long_sentences}
+    pairs = demo_pairs(split=settings.split, pairs=settings.pairs, seed=settings.seed, **options)
     with contextlib.ExitStack() as files:
         paths = (source, target, trees, source_chunks, target_chunks, contrasts)
         streams = [files.enter_context(write_atomic(path)) for path in paths]

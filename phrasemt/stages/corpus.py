@@ -93,6 +93,7 @@ class GenerateDemo(Stage):
     pairs: int
     seed: int = of("dataset.generator.seed")
     multiword_units: bool = of("dataset.generator.multiword_units")
+    long_sentences: bool = of("dataset.generator.long_sentences")
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:

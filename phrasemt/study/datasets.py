@@ -206,6 +206,17 @@ class Generator(Settings):
         description="with idioms, particle verbs and compounds, each with a literal twin (democorpus/units.py): in "
         "1,848 pairs of train, 132 of dev and 1,056 of test, about whose readings the contrastive pairs are",
     )
+    long_sentences: bool = Field(
+        False,
+        description="sentences of 30 to 80 English tokens, as many of each length, in place of short ones "
+        "(democorpus/long.py); the contrastive pairs are about verbs more than ten words after their subjects",
+    )
+
+    @model_validator(mode="after")
+    def _one_kind_of_sentences(self) -> Generator:
+        if self.multiword_units and self.long_sentences:
+            raise ValueError("multiword_units has no effect with long_sentences")
+        return self
 
 
 class CleaningFilters(Settings):
