@@ -1,3 +1,3 @@
 """Phrases in neural machine translation: three papers, reproduced."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

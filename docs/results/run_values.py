@@ -50,7 +50,6 @@ COMPARED = [
     for study, one in STUDIES.items()
     if "compared" in one
 ]
-_UNSEEDED = ("multi30k-moses/captions/untuned", "multi30k-moses/captions-into-english/untuned")
 DRAWS = {"samples": 10_000, "seed": 12345}
 
 
@@ -95,8 +94,7 @@ def comparison(system: str, baseline: str) -> dict[str, MetricComparison]:
     """The test of a difference, for each metric of the tables."""
     sides = _resampled(baseline), _resampled(system)
     variations = _variations(system.split("/")[0], runs(system)[0].dataset)
-    unseeded = [key in _UNSEEDED for key in (baseline, system)]
-    return compare_resampled(*sides, variations=variations, unseeded=unseeded, seed=DRAWS["seed"])
+    return compare_resampled(*sides, variations=variations, seed=DRAWS["seed"])
 
 
 @functools.cache

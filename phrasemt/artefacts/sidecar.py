@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from pydantic import Field
-
 from phrasemt import __version__
 from phrasemt.artefacts import kind_of
 from phrasemt.artefacts.artefact import JsonFile
@@ -77,7 +75,6 @@ class Sidecar(JsonFile, Origin):
     again: ClassVar[str] = "delete the file that it belongs to, and run again"
 
     outputs: dict[str, DigestedFile]
-    accepted: tuple[Any, ...] = Field(default=(), exclude=True)  # of phrasemt 0.1.0
 
     @classmethod
     def beside(cls, artefact: Path | str) -> Self:

@@ -66,7 +66,7 @@ class Results:
 def paired_test(study: Study) -> PairedTest:
     """The test of a study's report."""
     comparison = study.comparison
-    return PairedTest(samples=comparison.samples, seed=SEED, repeated=study.repeated, unseeded=study.unseeded)
+    return PairedTest(samples=comparison.samples, seed=SEED, repeated=study.repeated)
 
 
 def _read(kind: type[_Kind], paths: Iterable[str]) -> Iterator[_Kind]:

@@ -136,12 +136,7 @@ def _rows(
         named = {f"{one.given}, {seed}": scores for one, by_seed in both for seed, scores in by_seed.items()}
         check_comparable(test_set, named)
         tested[side.given] = compare_scores(
-            list(of_first.values()),
-            list(of_side.values()),
-            variations=variations,
-            unseeded=[one.system in one.study.unseeded for one, _ in both],
-            samples=samples,
-            seed=SEED,
+            list(of_first.values()), list(of_side.values()), variations=variations, samples=samples, seed=SEED
         )
     for metric in next(iter(of_first.values())).metrics:
         for side, by_seed in sides:

@@ -212,7 +212,7 @@ def describe_power(prices: Prices, gain: float, deviation: float | None) -> Iter
     Raises PhrasemtError for a study in which no system is compared with another one in BLEU.
     """
     study = prices.study
-    seeds = {name: 0 if name in study.unseeded else len(study.seeds_of(name)) for name in study.translating}
+    seeds = {name: len(study.seeds_of(name)) for name in study.translating}
     compared = {name: baseline for name, baseline in study.baselines.items() if name in seeds}
     tested = len(compared)
     if not compared:
@@ -223,15 +223,14 @@ def describe_power(prices: Prices, gain: float, deviation: float | None) -> Iter
             found=", ".join(study.systems),
         )
     found, basis = (deviation, "--deviation") if deviation else known_deviation(study.study)
-    drawn = sum(number > 0 for number in seeds.values())
 
     def shown(*trainings: int, freedom: int) -> float:
-        return detectable(found * math.sqrt(sum(1 / one for one in trainings if one)), freedom, tested)
+        return detectable(found * math.sqrt(sum(1 / one for one in trainings)), freedom, tested)
 
     needed = next(
-        (one for one in range(2, _MOST_SEEDS + 1) if shown(one, one, freedom=drawn * (one - 1)) <= gain), None
+        (one for one in range(2, _MOST_SEEDS + 1) if shown(one, one, freedom=len(seeds) * (one - 1)) <= gain), None
     )
-    freedom = sum(number - 1 for number in seeds.values() if number)
+    freedom = sum(number - 1 for number in seeds.values())
     corrected = f", corrected for {tested} systems (Holm)" if tested > 1 else ""
     yield (
         f"{study.study}: BLEU that is marked in 80 of 100 repetitions (p < 0.05{corrected}), if trainings differ by "
@@ -246,10 +245,9 @@ def describe_power(prices: Prices, gain: float, deviation: float | None) -> Iter
         if name in compared:
             marked = f"{shown(number, seeds[compared[name]], freedom=freedom):.2f}" if freedom else "not tested"
         hours = prices.hours_of_training(name) if name in study.models else 0.0
-        now, then = (number, needed) if number else (1, 1)
-        total = [total[0] + hours * now, total[1] + hours * (then or 0)]
-        after = ("too many", "") if then is None else (f"{then:,}", f"{hours * then:,.2f}")
-        rows.append((name, f"{now:,}", marked, f"{hours * now:,.2f}", *after))
+        total = [total[0] + hours * number, total[1] + hours * (needed or 0)]
+        after = ("too many", "") if needed is None else (f"{needed:,}", f"{hours * needed:,.2f}")
+        rows.append((name, f"{number:,}", marked, f"{hours * number:,.2f}", *after))
     rows.append(("all", "", "", f"{total[0]:,.2f}", "", f"{total[1]:,.2f}" if needed else ""))
     yield from (f"  {line}" for line in table(rows, right_aligned=heading[1:]))
     if not freedom:

@@ -172,8 +172,9 @@ def note_on_seeds(settings: MakeTable) -> str:
         return f"One training per system (seed {settings.seeds[0]}). The variation between trainings was not measured."
     seeds = ", ".join(map(str, settings.seeds))
     note = f"Mean ± sample standard deviation over {len(settings.seeds)} trainings per system (seeds {seeds})."
-    others = {*settings.outside, *settings.unseeded}
-    numbers = {system: len(of_system) for system, of_system in settings.seeds_of.items() if system not in others}
+    numbers = {
+        system: len(of_system) for system, of_system in settings.seeds_of.items() if system not in settings.outside
+    }
     fewer = [
         f"{title} ({numbers[name]})"
         for name, title in settings.systems

@@ -56,9 +56,7 @@ def write_report(*, settings: WriteReport, cores: int, table: Path, files: list[
     records = read[TrainingRecord]
     trainings = [read_training(path) for path in records]
     check_trainings(content, trainings)
-    test = PairedTest(
-        samples=settings.samples, seed=settings.seed, repeated=settings.repeated, unseeded=settings.unseeded
-    )
+    test = PairedTest(samples=settings.samples, seed=settings.seed, repeated=settings.repeated)
     of_attention = [AttentionAnalysis.read(path) for path in read[AttentionAnalysis]]
     decided = decided_pairs(map(ContrastAccuracy.read, read[ContrastAccuracy]), test)
     scores = map(SystemScores.read, read[SystemScores])

@@ -126,9 +126,8 @@ def _score_block(
         corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
         for system, (source, comparison) in compared.items():
             cells = rows[system].cells
-            seeded = [one for one in (system, settings.baselines[system]) if one not in settings.unseeded]
-            p_value, of_tests = corrected.get(system), {"tests": len(tested), "sides": len(seeded)}
-            difference = _difference_cell(source, comparison.metrics[name], cells[name], p_value, **of_tests)
+            p_value = corrected.get(system)
+            difference = _difference_cell(source, comparison.metrics[name], cells[name], p_value, tests=len(tested))
             cells[_difference_key(name)] = difference
     _add_intervals(rows, {system: comparison for system, (_, comparison) in compared.items()}, settings.baselines)
     columns = []
@@ -176,10 +175,7 @@ def _notes_on_rows(settings: MakeTable) -> Iterator[str]:
     for system, controls in settings.controls.items():
         if system in title_of:
             yield f"Controls of {title_of[system]}: {'; '.join(title_of[control] for control in controls)}."
-    for note, systems in (
-        ("Translated by other programs, whose seeds are not ours", settings.outside),
-        ("One translation, because nothing in it is drawn at random", settings.unseeded),
-    ):
+    for note, systems in (("Translated by other programs, whose seeds are not ours", settings.outside),):
         if titles := [title for system, title in settings.translating if system in systems]:
             yield f"{note}: {', '.join(titles)}."
 
@@ -189,11 +185,11 @@ def _difference_key(metric: str) -> str:
 
 
 def _difference_cell(
-    source: DigestedFile, comparison: MetricComparison, scores: Cell, p_value: float | None, *, tests: int, sides: int
+    source: DigestedFile, comparison: MetricComparison, scores: Cell, p_value: float | None, *, tests: int
 ) -> Cell:
     """The cell of a difference. p_value: corrected for the number of systems; the mark shows it, for both signs.
 
-    None for a difference that is not tested. tests, sides: as for `power_among`.
+    None for a difference that is not tested. tests: as for `power_among`.
     """
     value = comparison.difference.value
     decimals = decimals_of(value, p_value, scores.decimals)
@@ -210,7 +206,7 @@ def _difference_cell(
         high=interval.high,
         p_values=comparison.p_values,
         p_value=p_value,
-        power=comparison.over_seeds and power_among(comparison.over_seeds, value, tests=tests, sides=sides),
+        power=comparison.over_seeds and power_among(comparison.over_seeds, value, tests=tests),
     )
 
 

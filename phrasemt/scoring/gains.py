@@ -74,13 +74,12 @@ class PairedTest:
     """How differences are tested.
 
     samples, seed: of the bootstrap. repeated: the systems that show how much trainings differ, those with several
-    trainings of their own; None: all. unseeded: systems in which nothing is drawn at random.
+    trainings of their own; None: all.
     """
 
     samples: int
     seed: int
     repeated: Collection[str] | None = None
-    unseeded: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -160,11 +159,7 @@ class Gains:
 
     def _compare(self, drawn: _Drawn, baseline: str, system: str) -> MetricComparison:
         found = compare_resampled(
-            drawn.of_systems[baseline],
-            drawn.of_systems[system],
-            variations=drawn.variations,
-            unseeded=[name in self.test.unseeded for name in (baseline, system)],
-            seed=self.test.seed,
+            drawn.of_systems[baseline], drawn.of_systems[system], variations=drawn.variations, seed=self.test.seed
         )
         return found[self.metric]
 

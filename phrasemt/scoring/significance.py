@@ -29,8 +29,7 @@ of sentences: the trainings of one system differ most on other sentences. Resamp
 part, and it would count twice. So samples are drawn together until it is taken out, and a draw of Student's t with the
 degrees of freedom of the pooled variance, times the deviation of the difference, is added to each. Without sentences on
 which two systems differ more than trainings of one do, this is the t-test of the trainings. Where no system of the
-table was trained several times, no p is known: differences then have an interval over sentences, and no mark. Nothing
-varies in a system in which nothing is drawn at random.
+table was trained several times, no p is known: differences then have an interval over sentences, and no mark.
 
 Samples and trials equal those of sacreBLEU: with one seed per system, p without ties and intervals over sentences are
 the same as sacreBLEU's. Its code is not called, because it compares single texts and not means over seeds.
@@ -115,9 +114,6 @@ class ResampledRuns:
         return replace(self, scores=scores, statistics=statistics, samples=samples)
 
 
-_NONE = SeedVariation(variance=0.0, of_sentences=0.0, freedom=1)
-
-
 def compare_systems(
     *,
     settings: CompareSystems,
@@ -153,7 +149,6 @@ def compare_systems(
             runs_of[0],
             runs_of[1],
             variations=seed_variations([resample(runs, **draws) for runs in runs_of[2:]]),
-            unseeded=[name in settings.unseeded for name in (settings.baseline, settings.system)],
             **draws,
         )
         _log(settings, test_set, metrics)
@@ -189,21 +184,20 @@ def compare_scores(
     system: Sequence[Scores],
     *,
     variations: Mapping[str, SeedVariation] | None = None,
-    unseeded: Sequence[bool] = (False, False),
     samples: int,
     seed: int,
 ) -> dict[str, MetricComparison]:
     """Compare two systems on one test set in every convention. baseline, system: the scores of their runs.
 
     variations: by convention, of the trainings of the table (`seed_variations`); without one, only the choice of
-    sentences is tested. unseeded: of each side, whether nothing in it is drawn at random.
+    sentences is tested.
     """
     sides = [resample(runs, samples=samples, seed=seed) for runs in (baseline, system)]
     randomized: Mapping[str, NDArray[np.float64]] = {}
     if len(baseline) == len(system):
         of_both = {name: np.concatenate([side.statistics[name] for side in sides]) for name in sides[0].statistics}
         randomized = randomized_differences(system[0].metrics, of_both, samples=samples, seed=seed)
-    return compare_resampled(*sides, variations=variations, unseeded=unseeded, randomized=randomized, seed=seed)
+    return compare_resampled(*sides, variations=variations, randomized=randomized, seed=seed)
 
 
 def compare_resampled(
@@ -211,7 +205,6 @@ def compare_resampled(
     system: ResampledRuns,
     *,
     variations: Mapping[str, SeedVariation] | None = None,
-    unseeded: Sequence[bool] = (False, False),
     randomized: Mapping[str, NDArray[np.float64]] | None = None,
     seed: int,
 ) -> dict[str, MetricComparison]:
@@ -219,15 +212,14 @@ def compare_resampled(
     found = {}
     for name, signature in system.signatures.items():
         scores = [side.scores[name] for side in (baseline, system)]
-        runs = [0 if fixed else len(side) for side, fixed in zip(scores, unseeded, strict=True)]
         found[name] = _metric_comparison(
             signature,
             [float(side.mean()) for side in scores],
             [side.samples[name].mean(0) for side in (baseline, system)],
             (randomized or {}).get(name),
             _discordant(baseline.statistics[name], system.statistics[name]),
-            (variations or {}).get(name) if any(runs) else _NONE,
-            runs,
+            (variations or {}).get(name),
+            [len(side) for side in scores],
             np.random.default_rng([seed, 1]),
         )
     return found
@@ -261,14 +253,14 @@ def _metric_comparison(
     generator: np.random.Generator,
 ) -> MetricComparison:
     """The comparison in one convention. values, sides: the score of each side, and in samples [samples]; the baseline
-    first. runs: the trainings of each side, 0 if nothing in it is drawn at random.
+    first. runs: the trainings of each side.
     """
     difference, differences = values[1] - values[0], sides[1] - sides[0]
     not_better = differences >= 0 if lower_is_better(signature) else differences <= 0
     over_seeds, p_over_seeds = None, None
     if variation is not None:
         noise = generator.standard_t(variation.freedom, size=len(differences))
-        shares = [1 / number if number else 0.0 for number in runs]
+        shares = [1 / number for number in runs]
         of_baseline, of_system = (
             over_trainings(value, side, variation, share, noise)
             for value, side, share in zip(values, sides, shares, strict=True)
@@ -282,7 +274,7 @@ def _metric_comparison(
             difference=estimate(difference, of_difference),
             deviation=deviation,
             freedom=variation.freedom,
-            seeds_needed=seeds_needed(difference, *(deviation for number in runs if number)),
+            seeds_needed=seeds_needed(difference, deviation, deviation),
             detectable=detectable(deviation * math.sqrt(sum(shares)), variation.freedom),
         )
     return MetricComparison(
@@ -490,12 +482,12 @@ def _randomization_p(difference: float, differences: NDArray[np.float64], discor
     return min(1.0, max(_p(np.abs(differences) > abs(difference) - _ROUNDING), 2.0 ** (1 - discordant)))
 
 
-def power_among(found: OverSeeds, difference: float, *, tests: int, sides: int = 2) -> Power:
-    """The power of the test that marks. tests: as for `detectable`. sides: those whose trainings differ, 0 to 2."""
+def power_among(found: OverSeeds, difference: float, *, tests: int) -> Power:
+    """The power of the test that marks. tests: as for `detectable`."""
     return Power(
         deviation=found.deviation,
         freedom=found.freedom,
-        seeds_needed=seeds_needed(difference, *[found.deviation] * sides, tests=tests),
+        seeds_needed=seeds_needed(difference, found.deviation, found.deviation, tests=tests),
         detectable=found.detectable * detectable(1, found.freedom, tests) / detectable(1, found.freedom),
     )
 

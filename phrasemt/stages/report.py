@@ -35,7 +35,6 @@ class MakeTable(Stage):
     trained: list[str]  # systems that are models of the study
     seeds_of: dict[str, list[int]]  # of each system
     outside: list[str]  # systems whose translations other programs made
-    unseeded: list[str] = of("study.unseeded")  # systems in which nothing is drawn at random
     test_sets: list[tuple[str, str]]  # data set and test set of each block
     contrasts: list[tuple[str, str]]  # data set and set of contrastive pairs
     language_models: list[str] = of("study.language_models")  # systems with perplexities in place of translations
@@ -82,7 +81,6 @@ class WriteReport(Stage):
     samples: int = of("study.comparison.samples")
     seed: int = SEED  # of the bootstrap
     repeated: list[str] = of("study.repeated")  # systems with several trainings
-    unseeded: list[str] = of("study.unseeded")  # systems in which nothing is drawn at random
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:

@@ -73,12 +73,9 @@ class CompareSystems(Stage):
     dataset: str
     system: str
     baseline: str
-    unseeded: list[str]  # those of the two systems in which nothing is drawn at random
     samples: int = of("study.comparison.samples")
     seed: int = SEED
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        system = job.wildcards["system"]
-        baseline = job.study.baseline_of(system)
-        return {"baseline": baseline, "unseeded": [name for name in job.study.unseeded if name in (baseline, system)]}
+        return {"baseline": job.study.baseline_of(job.wildcards["system"])}

@@ -482,10 +482,6 @@ class Study(Settings):
         return self.systems[system].seeds_among(self.seeds)
 
     @property
-    def unseeded(self) -> list[str]:
-        return [name for name, system in self.phrase_based.items() if system.tuning is None]
-
-    @property
     def repeated(self) -> list[str]:
         return [name for name in self.translating if len(self.seeds_of(name)) > 1]
 

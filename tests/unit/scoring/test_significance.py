@@ -80,17 +80,10 @@ def compare(
 
 
 def compared(
-    folder: Path,
-    baseline: list[Path],
-    system: list[Path],
-    *,
-    samples: int,
-    seed: int,
-    unseeded: tuple[str, ...] = (),
-    **more: list[Path],
+    folder: Path, baseline: list[Path], system: list[Path], *, samples: int, seed: int, **more: list[Path]
 ) -> Comparison:
     """Sides of several runs are systems with several seeds. more: `repeated`, `baseline_metrics`, `system_metrics`."""
-    names = {"dataset": "toy", "system": "new", "baseline": "base", "unseeded": list(unseeded)}
+    names = {"dataset": "toy", "system": "new", "baseline": "base"}
     compare_systems(
         settings=CompareSystems.model_validate({**names, "samples": samples, "seed": seed}),
         cores=1,
@@ -408,19 +401,6 @@ def test_a_single_run_borrows_the_deviation_of_others(tmp_path: Path) -> None:
     mixed = compare(tmp_path, paths["base"], paths["new"][:1]).metrics["bleu_tok"]
     assert mixed.p_values.randomization is None
     assert mixed.over_seeds.detectable < beside.over_seeds.detectable
-
-
-def test_nothing_varies_where_nothing_is_drawn_at_random(tmp_path: Path) -> None:
-    _, paths = _over_seeds(tmp_path)
-    sides = [paths["base"][:1], paths["new"][:1]]
-    found = compare(tmp_path, *sides, unseeded=("base", "new")).metrics["bleu_tok"]
-    assert found.p_values.over_seeds == found.p_values.two_sided
-    assert found.over_seeds.difference == found.difference
-    one, none = (
-        compare(tmp_path, *sides, repeated=paths["base"], unseeded=names).metrics["bleu_tok"].over_seeds
-        for names in (("base",), ())
-    )
-    assert one.detectable == pytest.approx(none.detectable / 2**0.5)
 
 
 @pytest.mark.parametrize(("sentences", "lowest"), [(1, 1.0), (2, 0.5), (3, 0.25), (5, 0.0625)])
