@@ -16,7 +16,11 @@ from democorpus.german import GermanSentence
 from democorpus.grammar import Clause, Name, NounPhrase, Sentence
 from democorpus.pairs import DemoPair, demo_pairs, detokenise
 from democorpus.sampling import Sampler
+from phrasemt.artefacts.corpus import Contrasts
+from phrasemt.corpus.contrastive_pairs import generate_demo
+from phrasemt.errors import DataError
 from phrasemt.files.lines import write_lines
+from phrasemt.stages.corpus import GenerateDemo
 from phrasemt.syntax.trees import read_treebank, words
 
 
@@ -51,6 +55,22 @@ def test_the_splits_keep_the_sentences_of_the_stream(split: list[DemoPair], of_u
 def test_a_split_without_room_is_refused() -> None:
     with pytest.raises(ValueError, match="dev has 131 pairs, but its multiword units need 132"):
         next(demo_pairs(split="dev", pairs=131, seed=1, multiword_units=True))
+
+
+@pytest.mark.parametrize(("pairs", "is_enough"), [(132, True), (131, False)])
+def test_the_stage_writes_the_kinds_of_contrasts(pairs: int, is_enough: bool, tmp_path: Path) -> None:
+    settings = GenerateDemo(split="dev", pairs=pairs, seed=1, multiword_units=True, long_sentences=False)
+    files = {name: tmp_path / name for name in ("source", "target", "trees", "source_chunks", "target_chunks")}
+    contrasts = tmp_path / "contrasts"
+    if not is_enough:
+        with pytest.raises(DataError, match="give the split more pairs"):
+            generate_demo(settings=settings, cores=1, contrasts=contrasts, **files)
+        assert not any(tmp_path.iterdir())
+        return
+    generate_demo(settings=settings, cores=1, contrasts=contrasts, **files)
+    rows, found = Contrasts.read(contrasts)
+    assert rows == list(range(132))
+    assert Counter(pair.kind for pair in found)["idiom_8_literal"] == 8
 
 
 def test_objects_and_verbs_of_the_readings_are_apart() -> None:

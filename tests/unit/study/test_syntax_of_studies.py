@@ -39,6 +39,7 @@ def _instead_of_training(**origin: object) -> Callable[[Raw], None]:
     return _at("parsers.english", {"language": "en", **origin})
 
 
+SPLITS = {"train": 10_000, "dev": 500, "test": 500}
 FILES = {"constituency": "no.pt", "vectors": "none.pt"}
 MISTAKES: list[tuple[Callable[[Raw], None], list[str]]] = [
     (_at("datasets.demo.source_parser", "englsh"), ["datasets.demo.source_parser is 'englsh', allowed: english"]),
@@ -53,6 +54,14 @@ MISTAKES: list[tuple[Callable[[Raw], None], list[str]]] = [
     (
         _at("parsers.english.files", FILES),
         ["parsers.english: exactly one of train, files, published, trees and generated must be given"],
+    ),
+    (
+        _instead_of_training(generated="demonstration"),
+        ["parsers.english.generated names 'demonstration', which is not a data set with a generator"],
+    ),
+    (
+        _at("datasets.demo.generator", {**SPLITS, "multiword_units": True, "long_sentences": True}),
+        ["datasets.demo.generator: multiword_units has no effect with long_sentences"],
     ),
     (
         _instead_of_training(files=FILES),
