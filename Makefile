@@ -46,8 +46,8 @@ fetch: .venv/installed  ## download all that a study needs, for a run without ne
 	@$(BIN)/phrasemt check '$(STUDY)'
 	@$(BIN)/snakemake --profile profiles/local --configfile '$(STUDY)' --until fetch_corpus fetch_stanza_file
 
-test: .venv/installed  ## run all tests, except slow ones
-	$(BIN)/pytest -m "not slow" $(SIDE_BY_SIDE)
+test: .venv/installed  ## run all tests, except slow ones and those of the house (make check)
+	$(BIN)/pytest -m "not slow" --ignore=tests/house $(SIDE_BY_SIDE)
 
 test-all: .venv/site .comet/installed  ## run all tests, slow ones too
 	$(BIN)/pytest $(SIDE_BY_SIDE)
@@ -64,11 +64,11 @@ test-versions:  ## run all tests, except slow ones, with several versions of Pyt
 			{ test -x $$folder/bin/python || python$$python -m venv $$folder; } && \
 			$(call with_torch,$$torch) > $$folder/constraints.txt && \
 			$$folder/bin/python -m pip install --quiet --disable-pip-version-check --constraint $$folder/constraints.txt --editable '.[dev]' && \
-			$$folder/bin/pytest -m "not slow" $(SIDE_BY_SIDE) || exit 1; \
+			$$folder/bin/pytest -m "not slow" --ignore=tests/house $(SIDE_BY_SIDE) || exit 1; \
 		done; \
 	done
 
-check: .venv/installed  ## check style, format, types, layers, rules, the schema and the published tables
+check: .venv/installed  ## check style, format, types, layers, rules, the schema, documents, sizes and published tables
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -76,14 +76,14 @@ check: .venv/installed  ## check style, format, types, layers, rules, the schema
 	$(BIN)/snakefmt --check workflow rules
 	$(BIN)/snakemake --lint
 	$(BIN)/phrasemt schema | diff $(SCHEMA) - || { echo "$(SCHEMA) is out of date. Next: make schema"; exit 1; }
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/house/test_published_results.py
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m "not slow" tests/house
 
 format: .venv/installed  ## format Python files and rules
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 	$(BIN)/snakefmt workflow rules
 
-budget: .venv/installed  ## lower the numbers of tests/house/budget.yaml to the present sizes
+budget: .venv/installed  ## write the present sizes of the package to tests/house/budget.yaml
 	$(BIN)/python tests/house/budget.py
 
 bench-peers: .venv/installed $(PEERS:%=.peers/%/installed)  ## compare the training speed with other toolkits
