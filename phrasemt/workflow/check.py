@@ -99,9 +99,11 @@ def _warnings_of_training(training: Training) -> Iterator[str]:
             f"{made:,} checkpoint{'s' if made > 1 else ''}, which are then averaged"
         )
     elif key == "average_last" and 3 * (span := (wanted - 1) * training.checkpoint_every) > updates:
+        lower = max(1, updates // 50)
+        advice = f"checkpoint_every to {lower:,}, or average_last" if lower < training.checkpoint_every else key
         yield (
             f"average_last averages checkpoints over {span:,} of {updates:,} updates, and the early ones know little: "
-            f"lower checkpoint_every to {max(1, updates // 50):,}, or average_last"
+            f"lower {advice}"
         )
     if isinstance(training.optimizer, Adam) and training.optimizer.warmup > updates:
         yield (

@@ -1,4 +1,4 @@
-"""Three sizes of the package: lines, files, and keys of a study. `make budget` writes the present ones to budget.yaml."""
+"""Three sizes of the package: lines, files, keys of a study. `make budget` writes the present ones to budget.yaml."""
 
 from __future__ import annotations
 
