@@ -23,9 +23,9 @@ from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.forced import force, forced_sentences
 from phrasemt.files.attention import AXES, ForcedSentence, write_forced
 from phrasemt.models.weights import load_model
+from phrasemt.nn.attention import Attention
 from phrasemt.nn.losses import Loss
 from phrasemt.nn.precision import choose_device
-from phrasemt.nn.recording import Attention
 from phrasemt.stages.decoding import AnalyseAttention
 
 log = logging.getLogger("phrasemt.analyse_attention")
@@ -113,7 +113,7 @@ def analyse_attention(
         nll = -forced.log_probs_BT.double().sum()
         return Loss(objective=nll, nll=nll, tokens=int(batch.target.mask_BT.sum()))
 
-    losses, diagnostics = model.measure(reader.batches(_BATCH_POSITIONS, model.device), recorded_loss)
+    losses, diagnostics = model.measure(reader.batches(_BATCH_POSITIONS, model.device), recorded_loss, analysing=True)
     write_forced(attention, [sentences[place] for place in sorted(sentences)])
     result = AttentionAnalysis(
         dataset=settings.dataset,

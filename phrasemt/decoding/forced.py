@@ -21,7 +21,7 @@ from phrasemt.batching.reader import SourceCollator
 from phrasemt.batching.sampler import micro_batches
 from phrasemt.files.attention import AXES, AttentionMap, ForcedSentence
 from phrasemt.models.interface import ChunkingModel, ChunkLogProbs, TranslationModel
-from phrasemt.nn.recording import Attention, recording
+from phrasemt.nn.attention import Attention, recording
 from phrasemt.symbols import CHUNK_LABELS
 
 BATCH_POSITIONS = 4_000

@@ -47,12 +47,12 @@ from torch import Tensor
 
 from phrasemt.batching.batch import Batch, Source, Target
 from phrasemt.models.interface import ChunkingModel, ChunkLogProbs, update_is_likelier
+from phrasemt.nn.attention import Attention
 from phrasemt.nn.beams import SearchTensors
 from phrasemt.nn.diagnostics import Measurement, OwnChunks
 from phrasemt.nn.layers import recurrent_blocks
 from phrasemt.nn.losses import Loss, nll_sum
 from phrasemt.nn.precision import normalised_dtype
-from phrasemt.nn.recording import Attention
 from phrasemt.nn.recurrent import (
     AdditiveAttention,
     AttentionMemory,
@@ -161,7 +161,7 @@ class Classifier(LinearSum):
 class Biscale(ChunkingModel[AttentionMemory, State]):
     """dl4mt with a chunk state, which attends to the source; the word state reads the chunk state."""
 
-    words: RecurrentEmbeddings
+    embeddings: RecurrentEmbeddings
     repeats = True
 
     def __init__(self, settings: BiscaleModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
@@ -174,7 +174,7 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
         self.words_read_context = by_word or settings.word_inputs == "p+c"
         self.context_waits = not by_word and settings.ctx_update == "boundary"
 
-        self.words = RecurrentEmbeddings(
+        self.embeddings = RecurrentEmbeddings(
             settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary
         )
         self.encoder = BidirectionalEncoder(embedding, width, deviation=deviation)
@@ -193,7 +193,7 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
         self.label = Classifier(len(CHUNK_LABELS), representation, chunk, representation, context, deviation=deviation)
 
     def encode(self, source: Source) -> AttentionMemory:
-        states_BSC = self.encoder(self.words.embed_source(source.ids_BS), source.mask_BS)
+        states_BSC = self.encoder(self.embeddings.embed_source(source.ids_BS), source.mask_BS)
         return self.attention.project_memory(states_BSC, source.mask_BS)
 
     def initial(self, memory: AttentionMemory) -> DecoderState:
@@ -241,7 +241,7 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
         UPDATE is computed for all sentences and selected where b_t = 1, because copies would cost most of the gain of
         computing it for those sentences only.
         """
-        e_BTE = self.words.embed_target(target.inputs_BT)
+        e_BTE = self.embeddings.embed_target(target.inputs_BT)
         steps, state = Steps(self, memory), self.initial(memory)
         given = target.chunks.starts_BT if target.chunks else None
         # Where no sentence begins a chunk UPDATE is not needed. A GPU would have to wait for this answer.
@@ -292,7 +292,7 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
         assert chunks.begins_M is not None
         unrolled = self.unroll(self.encode(batch.source), target)
         read_BTR = self.apply_readout(unrolled.e_BTE, unrolled.states)
-        words = self.words.loss(read_BTR, target, label_smoothing=label_smoothing)
+        word_loss = self.embeddings.output.loss(read_BTR, target, label_smoothing=label_smoothing)
         starts_N = chunks.starts_BT.flatten().index_select(0, target.real_N)
         labels_M = chunks.labels_BT.flatten().index_select(0, chunks.begins_M)
         boundary_log_probs_N2 = self.boundary_log_probs(unrolled, target.real_N)
@@ -300,8 +300,8 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
         begin_M = None if target.weights_N is None else starts_N  # then both have all positions
         label_nll = nll_sum(self.label_log_probs(unrolled, chunks.begins_M), labels_M, begin_M)
         return replace(
-            words,
-            objective=words.objective + boundary_nll + label_nll,
+            word_loss,
+            objective=word_loss.objective + boundary_nll + label_nll,
             parts={"boundary_nll": boundary_nll.detach(), "label_nll": label_nll.detach()},
         )
 
@@ -333,7 +333,7 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
         """
         search = self.settings.search
         steps, last = Steps(self, memory), state.resolve(last_tokens_BK)
-        e_BKE = self.words.embed_target(last_tokens_BK)
+        e_BKE = self.embeddings.embed_target(last_tokens_BK)
         u_BKH = steps.word_first(steps.word_first.project(e_BKE), last.s_XH)
         boundary_BK2: Tensor = self.boundary(e_BKE, u_BKH)
         updated = self.update_chunk(steps, u_BKH, last)
@@ -341,7 +341,7 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
 
         def continued(state: DecoderState) -> tuple[Tensor, DecoderState]:
             state = self.update_word(steps, u_BKH, state)
-            return self.words.next_log_probs(self.apply_readout(e_BKE, state)), state
+            return self.embeddings.output.next_log_probs(self.apply_readout(e_BKE, state)), state
 
         joint = search.decode_score == "joint"
         label_BK = self.label(updated.p_XP, updated.pe_XQ, updated.c_XC).amax(-1) if joint else 0.0

@@ -136,14 +136,14 @@ def parameters_of(module: nn.Module) -> int:
 def parts_of(model: nn.Module, within: str = "") -> Iterator[Part]:
     """Yield the parts of a model. The parts of depth 0 together have each parameter once.
 
-    The module `words` is divided into its own parts. Parts of depth 1 follow a stack of layers: the modules of a layer,
+    `embeddings` is divided into its own parts. Parts of depth 1 follow a stack of layers: the modules of a layer,
     summed over the layers.
     """
     for name, parameter in model.named_parameters(recurse=False):
         yield Part(within + re.sub(r"_[A-Z0-9]+$", "", name), 0, parameter.numel())  # without its shape
     for name, module in model.named_children():
-        if name == "words":
-            yield from parts_of(module, "words.")
+        if name == "embeddings":
+            yield from parts_of(module, "embeddings.")
         elif isinstance(module, nn.ModuleList):
             yield Part(name, len(module), parameters_of(module))
             for inner, _ in module[0].named_children():

@@ -53,12 +53,13 @@ def export_ctranslate2(
         specs.TransformerEncoderSpec(settings.encoder_layers, settings.heads, **norms),
         specs.TransformerDecoderSpec(settings.decoder_layers, settings.heads, **norms),
     )
-    _set_side(spec.encoder, spec.encoder.embeddings[0], model.words.source_weights, model.words.source_embedding.norm)
-    _set_side(spec.decoder, spec.decoder.embeddings, model.words.target_table_VD, model.words.target_embedding.norm)
+    own, output = model.embeddings, model.embeddings.output
+    _set_side(spec.encoder, spec.encoder.embeddings[0], own.source_weights, own.source_embedding.norm)
+    _set_side(spec.decoder, spec.decoder.embeddings, own.target_table_VD, own.target_embedding.norm)
     for module, part in ((model.encoder_norm, spec.encoder), (model.decoder_norm, spec.decoder)):
         if settings.norm == "pre":
             _set_norm(part.layer_norm, module)
-    _set_linear(spec.decoder.projection, *model.words.output_weights)
+    _set_linear(spec.decoder.projection, output.weight_VD, output.bias_V)
     parts = [*spec.encoder.layer, *spec.decoder.layer]
     for part, layer in zip(parts, [*model.encoder, *model.decoder], strict=True):
         _set_layer(part, layer)

@@ -42,8 +42,8 @@ from torch import Tensor, nn
 
 from phrasemt.batching.batch import Source, Target
 from phrasemt.models.interface import TranslationModel
+from phrasemt.nn.attention import Attention
 from phrasemt.nn.beams import SearchTensors
-from phrasemt.nn.recording import Attention
 from phrasemt.nn.recurrent import (
     AdditiveAttention,
     AttentionMemory,
@@ -81,13 +81,13 @@ class State(SearchTensors):
 class Dl4mt(TranslationModel[AttentionMemory, State]):
     """Bidirectional encoder, decoder of one or two recurrent layers with attention, readout."""
 
-    words: RecurrentEmbeddings
+    embeddings: RecurrentEmbeddings
     repeats = True
 
     def __init__(self, settings: Dl4mtModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
         embedding, width, deviation = settings.embedding, settings.hidden, settings.initial_deviation
-        self.words = RecurrentEmbeddings(
+        self.embeddings = RecurrentEmbeddings(
             settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary
         )
         self.encoder = BidirectionalEncoder(embedding, width, deviation=deviation)
@@ -100,12 +100,12 @@ class Dl4mt(TranslationModel[AttentionMemory, State]):
         self.readout = Readout(settings, width, embedding, 2 * width)
 
     def encode(self, source: Source) -> AttentionMemory:
-        states_BSC = self.encoder(self.words.embed_source(source.ids_BS), source.mask_BS)
+        states_BSC = self.encoder(self.embeddings.embed_source(source.ids_BS), source.mask_BS)
         return self.attention.project_memory(states_BSC, source.mask_BS)
 
     def decode(self, memory: AttentionMemory, target: Target) -> Tensor:
         """Teacher forcing: the readout [B, T, R], from each position of which one word is predicted."""
-        e_BTE = self.words.embed_target(target.inputs_BT)
+        e_BTE = self.embeddings.embed_target(target.inputs_BT)
         first, attend, second = self.first_cell.unroll(), self.attention.unroll(memory), self.second_cell.unroll()
         s_BH = self.initial(memory.states_BSC, memory.mask_BS)
         states, contexts = [], []
@@ -138,14 +138,14 @@ class Dl4mt(TranslationModel[AttentionMemory, State]):
         return State(s_BKH=initial(self.initial), upper_BKH=None if self.upper is None else initial(self.upper.initial))
 
     def step(self, memory: AttentionMemory, state: State, last_tokens_BK: Tensor) -> tuple[Tensor, State]:
-        e_BKE = self.words.embed_target(last_tokens_BK)
+        e_BKE = self.embeddings.embed_target(last_tokens_BK)
         u_BKH = self.first_cell.unroll()(self.first_cell.project(e_BKE), state.s_BKH)
         c_BKC = self.attention(u_BKH, memory)
         read_from_BKH = s_BKH = self.second_cell.unroll()(self.second_cell.project(c_BKC), u_BKH)
         upper_BKH = state.upper_BKH
         if self.upper is not None and upper_BKH is not None:
             read_from_BKH = upper_BKH = self.upper.cell.unroll()(self.upper(s_BKH, c_BKC), upper_BKH)
-        log_probs_BKV = self.words.next_log_probs(self.readout(read_from_BKH, e_BKE, c_BKC))
+        log_probs_BKV = self.embeddings.output.next_log_probs(self.readout(read_from_BKH, e_BKE, c_BKC))
         return log_probs_BKV, State(s_BKH=s_BKH, upper_BKH=upper_BKH)
 
 

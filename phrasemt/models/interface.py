@@ -16,12 +16,12 @@ import torch
 from torch import Tensor, nn
 
 from phrasemt.batching.batch import Batch, Chunks, Source, Target
+from phrasemt.nn.attention import Attention
 from phrasemt.nn.beams import SearchTensors
 from phrasemt.nn.compiling import compilable
 from phrasemt.nn.diagnostics import MapBatches, Measurement, NgramMass, Sums, in_turn, total
-from phrasemt.nn.embeddings import OutputLayer
+from phrasemt.nn.embeddings import Embeddings
 from phrasemt.nn.losses import Loss, LossSums
-from phrasemt.nn.recording import Attention
 from phrasemt.study.architectures import Architecture
 
 Memory = TypeVar("Memory", bound=SearchTensors)
@@ -82,19 +82,19 @@ class SearchableModel(nn.Module, ABC, Generic[Memory, State]):
 class TranslationModel(SearchableModel[Memory, State]):
     """A model of target sentences, conditional on source sentences.
 
-    words: output layer with the softmax over the target vocabulary.
+    embeddings: of source and target; `embeddings.output` is the output layer.
     repeats: whether loss and gradients of a batch of a fixed shape (`Batch.fixed`) are the same kernels on the same
     tensors each time, so that a GPU may replay them (phrasemt/training/replay.py). It pays for many small kernels.
     positions_in_row: of a row in which a training may put several pairs; None where each pair has a row of its own.
     """
 
-    words: OutputLayer
+    embeddings: Embeddings
     repeats: ClassVar[bool] = False
     positions_in_row: int | None = None
 
     @abstractmethod
     def decode(self, memory: Memory, target: Target) -> Tensor:
-        """Compute the decoder's states [B, T, ...] under teacher forcing; `words` predicts one word from each."""
+        """Teacher forcing: the decoder's states [B, T, ...], from each of which the output layer predicts a word."""
 
     def loss(self, batch: Batch, *, label_smoothing: float) -> Loss:
         """Return the teacher-forced loss sums of a batch.
@@ -102,11 +102,11 @@ class TranslationModel(SearchableModel[Memory, State]):
         label_smoothing: e of the smoothed reference distribution, 1-e on the reference word and e/(V-1) on each other.
         """
         states = encode_and_decode(self, batch.source, batch.target)
-        return self.words.loss(states, batch.target, label_smoothing=label_smoothing)
+        return self.embeddings.output.loss(states, batch.target, label_smoothing=label_smoothing)
 
     def log_probs(self, batch: Batch) -> Tensor:
         """Return the teacher-forced log-probability of each reference token [B, T], float32, 0 at padding."""
-        return self.words.log_probs(self.decode(self.encode(batch.source), batch.target), batch.target)
+        return self.embeddings.output.log_probs(self.decode(self.encode(batch.source), batch.target), batch.target)
 
     def idle_parameters(self) -> int:
         """Return the number of parameters that change nothing under the settings of the model."""
@@ -132,17 +132,27 @@ class TranslationModel(SearchableModel[Memory, State]):
         """Return what an evaluation measures besides the losses."""
         return [NgramMass(self.attentions())]
 
+    def analyses(self) -> Sequence[Measurement]:
+        """Return what only the stage `analyse_attention` measures, because it takes several passes over the batches."""
+        return ()
+
     @torch.no_grad()
     def measure(
-        self, batches: Sequence[Batch], loss: Callable[[Batch], Loss] | None = None, map_batches: MapBatches = in_turn
+        self,
+        batches: Sequence[Batch],
+        loss: Callable[[Batch], Loss] | None = None,
+        map_batches: MapBatches = in_turn,
+        *,
+        analysing: bool = False,
     ) -> tuple[LossSums, dict[str, float]]:
-        """Return the losses of batches, and the figures of `measurements` by name. The model is in evaluation mode.
+        """Return the losses of batches, and by name the values of `measurements`, and of `analyses` if `analysing`.
 
+        The model is in evaluation mode.
         loss: replaces `plain_loss` in the pass that computes the losses; it decodes the batch with this model once, and
         may record what the model computes. map_batches: computes a function of each batch, perhaps in several processes
         that all call this.
         """
-        taken = self.measurements()
+        taken = [*self.measurements(), *(self.analyses() if analysing else ())]
 
         def numbers(batch: Batch) -> list[Sums]:
             with ExitStack() as stack:

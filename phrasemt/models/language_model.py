@@ -25,10 +25,10 @@ Deviations and choices (docs/decisions.md)
 from __future__ import annotations
 
 from phrasemt.batching.batch import Pairs, Source
-from phrasemt.models.transformer import Attend, Attentions, EncoderLayer, Memory, TransformerDecoder
+from phrasemt.models.transformer import Attentions, EncoderLayer, Memory, ReadyLayer, TransformerDecoder
+from phrasemt.nn.attention import Attention
 from phrasemt.nn.embeddings import TransformerEmbeddings
 from phrasemt.nn.layers import Stack, initialise, last_norm
-from phrasemt.nn.recording import Attention
 from phrasemt.study.architectures import LanguageModel
 
 
@@ -39,7 +39,7 @@ class LanguageModelTransformer(TransformerDecoder[Memory]):
         super().__init__()
         attentions = Attentions.of(settings)
         self.positions_in_row = attentions.positions_in_row
-        self.words = TransformerEmbeddings(
+        self.embeddings = TransformerEmbeddings(
             settings,
             source_vocabulary=0,
             target_vocabulary=target_vocabulary,
@@ -55,8 +55,8 @@ class LanguageModelTransformer(TransformerDecoder[Memory]):
     def encode(self, source: Source) -> Memory:
         return Memory(mask_BS=source.mask_BS)
 
-    def attend_to_memory(self, memory: Memory, pairs: Pairs | None) -> list[tuple[Attend, ...]]:
-        return [() for _ in self.decoder]  # Eqs. (1-2) alone
+    def layers_with(self, memory: Memory, pairs: Pairs | None) -> list[ReadyLayer]:
+        return list(self.decoder)  # Eqs. (1-2) alone
 
     def attentions(self) -> list[Attention]:
         return [

@@ -65,13 +65,12 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from phrasemt.batching.batch import Pairs, Phrases, Source
-from phrasemt.models.transformer import Attend, Attentions, EncodedSources, TransformerDecoder
-from phrasemt.nn.attention import KeyValueAttention, Projected
+from phrasemt.models.transformer import Attend, Attentions, EncodedSources, ReadyLayer, TransformerDecoder
+from phrasemt.nn.attention import Attention, KeyValueAttention, Projected
 from phrasemt.nn.diagnostics import DeadNetworks, Measurement, Network, UseOfAttentions
 from phrasemt.nn.embeddings import TransformerEmbeddings
 from phrasemt.nn.layers import Dropout, FeedForward, Linear, Mask, Residual, Stack, initialise, key_mask, last_norm
 from phrasemt.nn.precision import normalised_dtype
-from phrasemt.nn.recording import Attention
 from phrasemt.phrase_modes import PHRASE_MODES
 from phrasemt.study.architectures import PhraseRepresentationModel
 
@@ -327,7 +326,7 @@ class PhraseRepresentationTransformer(TransformerDecoder[EncodedPhrases]):
         attentions = Attentions.of(settings)
         if settings.phrase.ntok_scope != "batch":  # there the length of phrases follows from pairs of similar length
             self.positions_in_row = attentions.positions_in_row
-        self.words = TransformerEmbeddings(
+        self.embeddings = TransformerEmbeddings(
             settings,
             source_vocabulary=source_vocabulary,
             target_vocabulary=target_vocabulary,
@@ -347,7 +346,7 @@ class PhraseRepresentationTransformer(TransformerDecoder[EncodedPhrases]):
     def encode(self, source: Source) -> EncodedPhrases:
         phrases = source.phrases if self.reads_phrases else _no_phrases(source)
         assert phrases is not None
-        x_BSD = self.words.embed_source(source.ids_BS, source.pairs)
+        x_BSD = self.embeddings.embed_source(source.ids_BS, source.pairs)
         mask = key_mask(source.mask_BS, source.pairs, source.pairs)
         phrase_mask = key_mask(phrases.phrase_mask_BP, phrases.pairs, source.pairs)
         token_levels, phrase_levels = [], []
@@ -375,15 +374,14 @@ class PhraseRepresentationTransformer(TransformerDecoder[EncodedPhrases]):
         mixed_JBPD: Tensor = levels[-1][None] if mixture is None else mixture(levels)
         return mixed_JBPD.expand(len(self.decoder), -1, -1, -1)
 
-    def attend_to_memory(
-        self, memory: EncodedPhrases, pairs: Pairs | None
-    ) -> list[tuple[Callable[[Tensor], Any], ...]]:
+    def layers_with(self, memory: EncodedPhrases, pairs: Pairs | None) -> list[ReadyLayer]:
         layers = zip(self.decoder, memory.phrases_2BhPE, memory.source_nBhSE, strict=True)
         mask, phrase_mask = memory.mask(pairs), memory.phrase_mask(pairs)
         return [
-            (
-                partial(layer.combination, phrases=phrases, phrase_mask=phrase_mask),
-                partial(layer.source_attention, keys_values=source, mask=mask),
+            partial(
+                layer,
+                combine_with_phrases=partial(layer.combination, phrases=phrases, phrase_mask=phrase_mask),
+                attend_to_source=partial(layer.source_attention, keys_values=source, mask=mask),
             )
             for layer, phrases, source in layers
         ]
@@ -433,18 +431,22 @@ class PhraseRepresentationTransformer(TransformerDecoder[EncodedPhrases]):
         return {weight: min(1.0, RATE_FAN_IN / weight.shape[1]) for weight in weights}
 
     def measurements(self) -> list[Measurement]:
-        used = UseOfAttentions(self.attentions(), self.plain_loss)
-        return [*super().measurements(), DeadNetworks(self.networks()), used]
+        return [*super().measurements(), DeadNetworks(self.networks())]
+
+    def analyses(self) -> list[Measurement]:
+        return [UseOfAttentions(self.attentions(), self.plain_loss)]
 
 
 def _no_phrases(source: Source) -> Phrases:
     """Return the phrases of `phrase.mode: none`. Attention without keys returns 0, and so a of Eq. (8) is 0."""
     index_B01 = source.ids_BS.new_zeros(len(source.ids_BS), 0, 1)
+    index_B0 = index_B01.squeeze(-1)
     return Phrases(
         token_index_BPM=index_B01,
         token_mask_BPM=index_B01.bool(),
-        phrase_mask_BP=index_B01.squeeze(-1).bool(),
+        phrase_mask_BP=index_B0.bool(),
         slot_BS=torch.full_like(source.ids_BS, -1),
+        pairs=None if source.pairs is None else Pairs(number_BS=index_B0, place_BS=index_B0),
     )
 
 

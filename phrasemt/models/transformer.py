@@ -40,17 +40,18 @@ from torch import Tensor, nn
 
 from phrasemt.batching.batch import Pairs, Source, Target
 from phrasemt.models.interface import TranslationModel
-from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention
+from phrasemt.nn.attention import Attention, KeyValueAttention, Projected, SelfAttention
 from phrasemt.nn.beams import BeamCache, SearchTensors
 from phrasemt.nn.embeddings import TransformerEmbeddings
 from phrasemt.nn.layers import FeedForward, Mask, Residual, Stack, causal_mask, initialise, key_mask, last_norm
 from phrasemt.nn.ngram_attention import NgramKeyValueAttention, NgramSelfAttention
-from phrasemt.nn.recording import Attention
 from phrasemt.nn.relative_attention import RelativeSelfAttention
 from phrasemt.study.architectures import LanguageModel, Layers, TransformerModel
 
 # An attention, ready to be called: x [B, T, D] -> [B, T, D], or in a search [B, K, D] -> [B, K, D].
 Attend = Callable[[Tensor], Tensor]
+# A decoder layer that knows its memory: the states, and its attention to the past -> the states, of the same shapes.
+ReadyLayer = Callable[[Tensor, Attend], Tensor]
 AnyMemory = TypeVar("AnyMemory", bound="Memory")
 
 
@@ -149,44 +150,40 @@ class DecoderLayer(nn.Module):
 
 
 class TransformerDecoder(TranslationModel[AnyMemory, BeamCache]):
-    """What models with a Transformer's decoder have in common: teacher forcing and the steps of a search.
+    """What models with a Transformer's decoder have in common: teacher forcing and the steps of a search."""
 
-    Layers are called as layer(y, attend_to_past, *attend_to_memory).
-    """
-
-    words: TransformerEmbeddings
+    embeddings: TransformerEmbeddings
     decoder: Stack[Any]
     decoder_norm: nn.Module
 
     @abstractmethod
-    def attend_to_memory(self, memory: AnyMemory, pairs: Pairs | None) -> Sequence[tuple[Attend, ...]]:
-        """Return the attentions of each layer to the memory. pairs: of packed rows of the target."""
+    def layers_with(self, memory: AnyMemory, pairs: Pairs | None) -> Sequence[ReadyLayer]:
+        """Return the layers of the decoder, which attend to this memory. pairs: of packed rows of the target."""
 
     def decode(self, memory: AnyMemory, target: Target) -> Tensor:
         """Teacher forcing: the decoder's states [B, T, D], from each of which one word is predicted."""
-        y_BTD = self.words.embed_target(target.inputs_BT, target.pairs)
+        y_BTD = self.embeddings.embed_target(target.inputs_BT, target.pairs)
         causal = causal_mask(y_BTD.shape[1], y_BTD.device, target.pairs)
         attend = [partial(layer.attention, mask=causal) for layer in self.decoder]
         return self._decode(y_BTD, attend, memory, target.pairs)
 
     def start(self, memory: AnyMemory, beams: int) -> BeamCache:
         """Return the empty cache of self-attention."""
-        attention, like = next(iter(self.decoder)).attention, self.words.target_table_VD
+        attention, like = next(iter(self.decoder)).attention, self.embeddings.target_table_VD
         cache: BeamCache = attention.cache(len(self.decoder), sentences=len(memory.mask_BS), beams=beams, like=like)
         return cache
 
     def step(self, memory: AnyMemory, state: BeamCache, last_tokens_BK: Tensor) -> tuple[Tensor, BeamCache]:
-        y_BKD = self.words.embed_last(last_tokens_BK, state.steps)
+        y_BKD = self.embeddings.embed_last(last_tokens_BK, state.steps)
         cache = state.grown()
         attend = [partial(layer.attention.step, cache=cache, layer=index) for index, layer in enumerate(self.decoder)]
-        return self.words.next_log_probs(self._decode(y_BKD, attend, memory)), cache
+        return self.embeddings.output.next_log_probs(self._decode(y_BKD, attend, memory)), cache
 
     def _decode(
         self, y: Tensor, attend_to_past: Sequence[Attend], memory: AnyMemory, pairs: Pairs | None = None
     ) -> Tensor:
-        to_memory = self.attend_to_memory(memory, pairs)
-        for layer, to_past, others in zip(self.decoder, attend_to_past, to_memory, strict=True):
-            y = layer(y, to_past, *others)
+        for layer, to_past in zip(self.layers_with(memory, pairs), attend_to_past, strict=True):
+            y = layer(y, to_past)
         states: Tensor = self.decoder_norm(y)
         return states
 
@@ -208,7 +205,7 @@ class Transformer(TransformerDecoder[EncodedSources]):
         super().__init__()
         attentions = attentions or Attentions.of(settings)
         self.positions_in_row = attentions.positions_in_row
-        self.words = TransformerEmbeddings(
+        self.embeddings = TransformerEmbeddings(
             settings,
             source_vocabulary=source_vocabulary,
             target_vocabulary=target_vocabulary,
@@ -226,7 +223,7 @@ class Transformer(TransformerDecoder[EncodedSources]):
         initialise(self, settings.init)
 
     def encode(self, source: Source) -> EncodedSources:
-        x_BSD = self.words.embed_source(source.ids_BS, source.pairs)
+        x_BSD = self.embeddings.embed_source(source.ids_BS, source.pairs)
         mask = key_mask(source.mask_BS, source.pairs, source.pairs)
         for layer in self.encoder:
             x_BSD = layer(x_BSD, partial(layer.attention, mask=mask))
@@ -234,9 +231,12 @@ class Transformer(TransformerDecoder[EncodedSources]):
         projected = tuple(layer.source_attention.project_memory(states_BSD) for layer in self.decoder)
         return EncodedSources(source_nBhSE=projected, mask_BS=source.mask_BS, pairs=source.pairs)
 
-    def attend_to_memory(self, memory: EncodedSources, pairs: Pairs | None) -> list[tuple[Attend, ...]]:
+    def layers_with(self, memory: EncodedSources, pairs: Pairs | None) -> list[ReadyLayer]:
         layers, mask = zip(self.decoder, memory.source_nBhSE, strict=True), memory.mask(pairs)
-        return [(partial(layer.source_attention, keys_values=source, mask=mask),) for layer, source in layers]
+        return [
+            partial(layer, attend_to_source=partial(layer.source_attention, keys_values=source, mask=mask))
+            for layer, source in layers
+        ]
 
     def attentions(self) -> list[Attention]:
         found = [

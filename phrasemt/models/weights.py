@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -112,6 +113,7 @@ def set_weights(
     next_step: str = "delete the file and train again",
 ) -> None:
     """Copy weights into a model. Raises MismatchError, which names the file `where`, for other names or shapes."""
+    tensors = {re.sub(r"^words\.", "embeddings.", name): tensor for name, tensor in tensors.items()}  # until 0.1.0
     parameters = dict(model.named_parameters())
     expected = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}

@@ -1,9 +1,12 @@
 """Multi-head attention without biases (Vaswani et al. 2017, section 3.2).
 
 Letters: B sentences, T query positions, S key positions, D model width d, h heads, E = d/h head width, K hypotheses,
-G = B*h, n projections that one multiplication computes.
+G = B*h, N orders of n-grams (1: tokens), n projections that one multiplication computes.
 Some families of the Transformer replace `SelfAttention` and `KeyValueAttention` by modules of their own with the same
 methods. `project_memory` returns a tuple of tensors; the sentences are their second axis.
+
+A fused kernel returns no weights, and most callers need none. Every module of attention therefore has a field `record`
+(`RecordableAttention`): if it is not None, the attention hands its weights to it and computes in separate operations.
 
 Each query must have at least one key that its mask (phrasemt/nn/layers.py) lets it use; without any keys (S = 0) all
 queries get 0.
@@ -11,15 +14,71 @@ queries get 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
+from phrasemt.files.attention import AttentionPlace
 from phrasemt.nn import cpu
 from phrasemt.nn.beams import BeamCache
 from phrasemt.nn.layers import Mask, dropout, xavier_blocks
 from phrasemt.nn.precision import normalised_dtype
-from phrasemt.nn.recording import Record, RecordableAttention
+
+# Takes weights [B, h, T, N, S] as the softmax returns them, before dropout.
+Record = Callable[[Tensor], None]
+
+
+class RecordableAttention(nn.Module):
+    """Base of all modules of attention.
+
+    record: takes the weights of each call; None: they are not recorded. over_ngrams: True for attention to n-grams.
+    """
+
+    record: Record | None = None
+    over_ngrams = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention:
+    """An attention of a model. layer: counts from 1."""
+
+    place: AttentionPlace
+    layer: int
+    module: RecordableAttention
+
+
+@contextmanager
+def recording(modules: Sequence[RecordableAttention]) -> Iterator[Callable[[], list[Tensor]]]:
+    """Record the weights of some modules within a block.
+
+    Yields a function that returns the weights so far, [B, h, T, N, S] for each module; calls for single positions are
+    joined along T. The record ends with the block, also after an error. Blocks may be nested: each records all weights.
+    """
+    parts: list[list[Tensor]] = [[] for _ in modules]
+    outer = [module.record for module in modules]
+    for module, weights in zip(modules, parts, strict=True):
+        module.record = _both(module.record, weights.append)
+    try:
+        yield lambda: [torch.cat(weights, dim=2) for weights in parts]
+    finally:
+        for module, record in zip(modules, outer, strict=True):
+            module.record = record
+
+
+def _both(first: Record | None, second: Record) -> Record:
+    if first is None:
+        return second
+
+    def record(weights_BhTNS: Tensor) -> None:
+        first(weights_BhTNS)
+        second(weights_BhTNS)
+
+    return record
+
 
 # The projections of a memory, computed once per sentence. The sentences are the second axis of each tensor.
 Projected = tuple[Tensor, ...]

@@ -25,8 +25,8 @@ from torch import Tensor, nn
 from phrasemt.batching.batch import Batch
 from phrasemt.files.attention import AXES, AttentionPlace, Axis
 from phrasemt.machine.launch import is_first
+from phrasemt.nn.attention import Attention, recording
 from phrasemt.nn.losses import Loss, LossSums
-from phrasemt.nn.recording import Attention, recording
 
 # A unit sigma(z) is saturated below SATURATED or above 1 - SATURATED, where its gradient is below 8 % of the largest.
 SATURATED = 0.02

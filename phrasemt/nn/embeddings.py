@@ -11,6 +11,7 @@ tokens. A "word" here is a symbol of the vocabulary: a subword, a whole word, or
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -54,39 +55,48 @@ class Embedding(nn.Module):
         return embedded_BTD
 
 
-class OutputLayer(nn.Module, ABC):
-    """Softmax over the target vocabulary with logits x W^T + b, and its losses. Subclasses hold W and b."""
+@dataclass(frozen=True)
+class OutputLayer:
+    """Softmax over the target vocabulary with logits x W^T + b, and its losses.
 
-    @property
-    @abstractmethod
-    def output_weights(self) -> tuple[Tensor, Tensor | None]:
-        """W [V, D] and b [V], or None for no bias."""
+    weight_VD: W. bias_V: b, or None for no bias.
+    """
+
+    weight_VD: Tensor
+    bias_V: Tensor | None
 
     def loss(self, states_BTD: Tensor, target: Target, *, label_smoothing: float) -> Loss:
         """Return the loss sums of the target words, given the states that predict them."""
-        real = _real(states_BTD, self.output_weights, target)
+        real = self._real(states_BTD, target)
         return smoothed_cross_entropy(*real, label_smoothing, target.weights_N)
 
     def log_probs(self, states_BTD: Tensor, target: Target) -> Tensor:
         """Return the log-probability of each reference word [B, T], float32, 0 at padding."""
-        log_probs_N = reference_log_probabilities(*_real(states_BTD, self.output_weights, target))
+        log_probs_N = reference_log_probabilities(*self._real(states_BTD, target))
         zeros_BT = log_probs_N.new_zeros(target.mask_BT.shape)
         return zeros_BT.flatten().index_copy(0, target.real_N, log_probs_N).view_as(zeros_BT)
 
     def next_log_probs(self, states_BKD: Tensor) -> Tensor:
         """Return the log-probabilities of all words after each hypothesis [B, K, V], float32."""
-        return log_probabilities(states_BKD, *self.output_weights)
+        return log_probabilities(states_BKD, self.weight_VD, self.bias_V)
+
+    def _real(self, states_BTD: Tensor, target: Target) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
+        """Return the states of the real positions [N, D], the weights, and the reference words [N]."""
+        states_ND = states_BTD.flatten(0, 1).index_select(0, target.real_N)
+        references_N = target.outputs_BT.flatten().index_select(0, target.real_N)
+        return states_ND, self.weight_VD, self.bias_V, references_N
 
 
-def _real(
-    states_BTD: Tensor, weights: tuple[Tensor, Tensor | None], target: Target
-) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
-    """Return the states of the real positions [N, D], the weights, and the reference words [N]."""
-    states_ND = states_BTD.flatten(0, 1).index_select(0, target.real_N)
-    return states_ND, *weights, target.outputs_BT.flatten().index_select(0, target.real_N)
+class Embeddings(nn.Module, ABC):
+    """Embeddings of source and target, and the weights of the output layer."""
+
+    @property
+    @abstractmethod
+    def output(self) -> OutputLayer:
+        """The output layer, with the weights of now."""
 
 
-class TransformerEmbeddings(OutputLayer):
+class TransformerEmbeddings(Embeddings):
     """Embeddings and output layer of a Transformer; the output layer shares the table of the target embeddings.
 
     source_vocabulary: 0 for models without a source. tie_all: source and target share one table; they must have one
@@ -107,8 +117,8 @@ class TransformerEmbeddings(OutputLayer):
         self.source_embedding, self.target_embedding = (Embedding(settings, positions=positions) for _ in range(2))
 
     @property
-    def output_weights(self) -> tuple[Tensor, Tensor | None]:
-        return self.target_table_VD, self.softmax_bias_V
+    def output(self) -> OutputLayer:
+        return OutputLayer(self.target_table_VD, self.softmax_bias_V)
 
     @property
     def source_weights(self) -> Tensor:

@@ -65,11 +65,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from phrasemt.nn.attention import Projected, heads_first
+from phrasemt.nn.attention import Projected, RecordableAttention, heads_first
 from phrasemt.nn.beams import BeamCache
 from phrasemt.nn.layers import Mask, dropout, xavier_blocks
 from phrasemt.nn.precision import normalised_dtype
-from phrasemt.nn.recording import RecordableAttention
 
 Score = Literal["query_kernel", "static", "last_token"]
 # A block, a slot, and a shift of positions; backwards a slot, a block, and a shift.

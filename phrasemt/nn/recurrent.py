@@ -17,10 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from phrasemt.nn.attention import RecordableAttention
 from phrasemt.nn.beams import SearchTensors
-from phrasemt.nn.embeddings import OutputLayer
+from phrasemt.nn.embeddings import Embeddings, OutputLayer
 from phrasemt.nn.layers import Dropout, Linear, recurrent_blocks, zeros
-from phrasemt.nn.recording import RecordableAttention
 from phrasemt.nn.unrolled import AttentionSteps, GruSteps
 from phrasemt.study.architectures import RecurrentModel
 from phrasemt.symbols import BOS, PAD
@@ -55,7 +55,7 @@ class RecurrentEmbedding(nn.Module):
         return vectors_XE
 
 
-class RecurrentEmbeddings(OutputLayer):
+class RecurrentEmbeddings(Embeddings):
     """Embeddings of source and target, and an output layer with a table of its own, [V, R].
 
     The embedding of `<s>` is e_0 = 0, the decoder's first input.
@@ -71,8 +71,8 @@ class RecurrentEmbeddings(OutputLayer):
         self.output_bias_V = zeros(target_vocabulary)
 
     @property
-    def output_weights(self) -> tuple[Tensor, Tensor]:
-        return self.output_table_VE, self.output_bias_V
+    def output(self) -> OutputLayer:
+        return OutputLayer(self.output_table_VE, self.output_bias_V)
 
     def embed_source(self, ids_BS: Tensor) -> Tensor:
         """[B, S] -> [B, S, E]."""

@@ -36,9 +36,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from phrasemt.nn.attention import Record
 from phrasemt.nn.losses import slices
 from phrasemt.nn.precision import matmul_dtype, normalised_dtype
-from phrasemt.nn.recording import Record
 
 # Number of elements of tanh(keys + query) that are computed at a time, by type of device.
 ENERGIES_AT_ONCE = {"cpu": 2**18, "cuda": 2**28}

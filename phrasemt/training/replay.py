@@ -41,6 +41,7 @@ class Replays:
         self._compute, self._parameters = compute, list(parameters)
         self._scale = self._parameters[0].detach().new_zeros(())
         self._graphs: dict[Shape, _Graph | None] = {}
+        self._too_large: set[Shape] = set()
         self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         self._memory = torch.cuda.graph_pool_handle()
         self._broken = False
@@ -61,7 +62,7 @@ class Replays:
         self._scale.fill_(scale)
         tensors = [tensor for tensor, _ in batch.tensors()]
         shape = tuple(tensor.shape for tensor in tensors)
-        if shape not in self._graphs or self._broken:
+        if shape not in self._graphs or shape in self._too_large or self._broken:
             if len(self._graphs) < _MOST_GRAPHS:
                 self._graphs[shape] = None
             return self._aside(batch)
@@ -90,6 +91,11 @@ class Replays:
             with torch.cuda.graph(graph, self._memory, self._stream, capture_error_mode="thread_local"):
                 sums = self._compute(batch, self._scale)
         except RuntimeError as error:
+            # The end of a capture raises an error of its own.
+            if isinstance(error, torch.OutOfMemoryError) or isinstance(error.__context__, torch.OutOfMemoryError):
+                log.warning("train_model: no CUDA graph of some batches, because memory ran out; they take longer")
+                self._too_large.add(tuple(tensor.shape for tensor in tensors))
+                return None
             log.warning("train_model: no CUDA graphs, so this training is slower: %s", str(error).partition("\n")[0])
             self._broken = True
             self.forget()

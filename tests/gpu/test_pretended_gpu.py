@@ -175,6 +175,30 @@ def test_a_capture_that_fails_is_a_warning(monkeypatch, caplog):
     ]
 
 
+def test_a_capture_that_runs_out_of_memory_concerns_its_shape_alone(monkeypatch, caplog):
+    settings = SYSTEMS["dl4mt"]
+    reader = drawn_reader(settings.model_inputs, pairs=20, vocabulary=TARGET_VOCABULARY, median=4, longest=7)
+    loss, computed, captured = Dl4mt.loss, [], []
+
+    def short_of_memory(self, batch, *, label_smoothing):
+        rows = len(batch.rows)
+        computed.append(rows)
+        if gpu.graph is not None:
+            captured.append(rows)
+            if rows == 5:
+                raise torch.OutOfMemoryError
+        return loss(self, batch, label_smoothing=label_smoothing)
+
+    monkeypatch.setattr(Dl4mt, "loss", short_of_memory)
+    with PretendedGpu() as gpu:
+        trainer = Trainer(random_model(settings).to(GPU), reader, settings_of_paper(settings))
+        results = [trainer.update(number, np.arange(rows)) for number, rows in enumerate([5, 5, 5, 3, 3, 3], 1)]
+    assert not any(result.skipped for result in results)
+    assert captured == [5, 3]
+    assert computed == [5, 5, 5, 5, 3, 3]  # the second of five rows twice, the last of three by a replay
+    assert len([record for record in caplog.records if "memory ran out" in record.getMessage()]) == 1
+
+
 @pytest.mark.parametrize("name", ["transformer", "phrasal 1-2", "dl4mt"])
 def test_the_capacity_holds_a_whole_update_and_little_more(name):
     settings = SYSTEMS[name]

@@ -121,7 +121,7 @@ def _loss(system: nn.Module, reader: BatchReader) -> float:
 
 
 def _measure(system: nn.Module, reader: BatchReader) -> dict[str, float]:
-    return system.measure([reader(range(TRAIN, TRAIN + HELD_OUT))])[1]
+    return system.measure([reader(range(TRAIN, TRAIN + HELD_OUT))], analysing=True)[1]
 
 
 def test_a_phrase_system_learns_what_only_phrases_tell(tmp_path: Path) -> None:

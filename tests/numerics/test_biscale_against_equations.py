@@ -48,7 +48,7 @@ def make_model():
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.normal_(std=0.7)
-            model.words.target_embedding.table_VE[BOS] = 0
+            model.embeddings.target_embedding.table_VE[BOS] = 0
             model.boundary.output.bias.zero_()
         return model.eval()
 
@@ -73,7 +73,7 @@ class Reference(RecurrentReference):
 
     def first_half(self, state, last):
         """1. and 2.: the last word's vector, u_t, log p(b_t)."""
-        e = np.zeros(self.settings.embedding) if last == BOS else self["words.target_embedding.table_VE"][last]
+        e = np.zeros(self.settings.embedding) if last == BOS else self["embeddings.target_embedding.table_VE"][last]
         u = self.gru(e, state[0], "word_first")
         return e, u, self.classify("boundary", e, u)
 
@@ -97,7 +97,7 @@ class Reference(RecurrentReference):
         with_context = settings.attention == "word" or settings.word_inputs == "p+c"
         s = self.gru(np.concatenate((c, p)) if with_context else p, u, "word_second")
         r = self.readout(s, e, c if with_context else p)
-        words = log_softmax(self["words.output_table_VE"] @ r + self["words.output_bias_V"])
+        words = log_softmax(self["embeddings.output_table_VE"] @ r + self["embeddings.output_bias_V"])
         return (s, p, ep, c, mark), words, self.classify("label", p, ep, c)
 
     def run(self, source, inputs, starts=None):
@@ -152,7 +152,7 @@ def test_losses(variant, make_model, make_batch):
     settings = settings_of(variant, readout="maxout", readout_width=3)
     model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)
     reference = Reference(model, settings)
-    smoothing, vocabulary = 0.2, model.words.output_bias_V.numel()
+    smoothing, vocabulary = 0.2, model.embeddings.output_bias_V.numel()
     nll = smoothed = boundary_nll = label_nll = 0.0
     for row in range(len(SOURCES)):
         pair = sentence(batch, row)

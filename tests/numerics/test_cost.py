@@ -204,7 +204,7 @@ def test_one_table_for_both_sides_is_one_part():
         tied = build_model(TransformerModel(tie="all"), source_vocabulary=70, target_vocabulary=70)
         apart = build_model(TransformerModel(), source_vocabulary=70, target_vocabulary=70)
     names = [[part.name for part in parts_of(model) if part.name.endswith("table")] for model in (tied, apart)]
-    assert names == [["words.target_table"], ["words.target_table", "words.source_table"]]
+    assert names == [["embeddings.target_table"], ["embeddings.target_table", "embeddings.source_table"]]
 
 
 def test_phrases_of_all_modes_are_counted_as_n_grams():

@@ -49,7 +49,7 @@ class Reference:
         return z * h + (1 - z) * n
 
     def encode(self, source):
-        e = [self["words.source_embedding.table_VE"][word] for word in source]
+        e = [self["embeddings.source_embedding.table_VE"][word] for word in source]
         h = np.zeros(self.settings.hidden)
         forwards, backwards = [], []
         for e_j in e:
@@ -83,14 +83,14 @@ class Reference:
             upper = self.initial(h, "upper.initial")
         scores = []
         for last, word in zip(inputs, outputs, strict=True):
-            e = np.zeros(self.settings.embedding) if last == BOS else self["words.target_embedding.table_VE"][last]
+            e = np.zeros(self.settings.embedding) if last == BOS else self["embeddings.target_embedding.table_VE"][last]
             u = self.gru(e, s, "first_cell")
             c = self.attend(u, h)
             s = self.gru(c, u, "second_cell")
             if upper is not None:
                 upper = self.gru(np.concatenate((s, c)), upper, "upper.cell")
             r = self.readout(s if upper is None else upper, e, c)
-            logits = self["words.output_table_VE"] @ r + self["words.output_bias_V"]
+            logits = self["embeddings.output_table_VE"] @ r + self["embeddings.output_bias_V"]
             scores.append(logits[word] - logits.max() - math.log(np.exp(logits - logits.max()).sum()))
         return scores
 
@@ -113,6 +113,6 @@ def test_log_probabilities(decoder_layers, readout, make_model, make_batch):
 def test_the_first_input_is_zero_and_gets_no_gradient(make_model, make_batch):
     settings = Dl4mtModel(family="dl4mt", **SMALL_RECURRENT)
     model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
-    assert (model.words.target_embedding(batch.target.inputs_BT)[:, 0] == 0).all()
+    assert (model.embeddings.target_embedding(batch.target.inputs_BT)[:, 0] == 0).all()
     model.loss(batch, label_smoothing=0.1).objective.backward()
-    assert (model.words.target_embedding.table_VE.grad[BOS] == 0).all()
+    assert (model.embeddings.target_embedding.table_VE.grad[BOS] == 0).all()

@@ -15,10 +15,9 @@ from phrasemt.decoding.beam import beam_search
 from phrasemt.decoding.forced import force, forced_sentences
 from phrasemt.errors import DamagedFileError
 from phrasemt.files.attention import AXES, read_forced, write_forced
-from phrasemt.nn.attention import KeyValueAttention, SelfAttention
+from phrasemt.nn.attention import KeyValueAttention, SelfAttention, recording
 from phrasemt.nn.layers import causal_mask
 from phrasemt.nn.losses import Loss
-from phrasemt.nn.recording import recording
 from phrasemt.study.architectures import BiscaleModel, PhraseRepresentationModel, PhraseSegmentation
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import EOS

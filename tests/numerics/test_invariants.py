@@ -29,7 +29,7 @@ def embeddings_of(model, side: str) -> Iterator[list[Tensor]]:
         output.retain_grad()
         seen.append(output)
 
-    handle = getattr(model.words, f"{side}_embedding").register_forward_hook(keep)
+    handle = getattr(model.embeddings, f"{side}_embedding").register_forward_hook(keep)
     yield seen
     handle.remove()
 
@@ -154,7 +154,7 @@ def full_log_probs(model, source: Source, inputs_BT: Tensor) -> Tensor:
     """Log-probabilities of all words after each prefix, by teacher forcing."""
     mask_BT = torch.ones_like(inputs_BT, dtype=torch.bool)
     target = Target(inputs_BT=inputs_BT, outputs_BT=inputs_BT, mask_BT=mask_BT, real_N=_places(mask_BT))
-    return model.words.next_log_probs(model.decode(model.encode(source), target))
+    return model.embeddings.output.next_log_probs(model.decode(model.encode(source), target))
 
 
 def repeated(source: Source, times: int) -> Source:

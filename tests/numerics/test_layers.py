@@ -81,8 +81,8 @@ def test_neutron_draws_by_fan_in():
             "transparent_token_attention.weights": 7**-0.5,
         },
     )
-    assert (model.words.source_table_VD[0] == 0).all()
-    assert (model.words.target_table_VD[0] == 0).all()
+    assert (model.embeddings.source_table_VD[0] == 0).all()
+    assert (model.embeddings.target_table_VD[0] == 0).all()
     for name, parameter in model.named_parameters():
         if parameter.ndim == 1:
             assert (parameter == (1 if name.endswith("norm.weight") else 0)).all(), name

@@ -51,9 +51,9 @@ class Reference:
             waves = [math.cos(a) if column % 2 else math.sin(a) for column, a in enumerate(angles)]
             if self.settings.attention == "relative":
                 waves = [0.0] * d
-            vectors.append(math.sqrt(d) * self[f"words.{table}_table_VD"][word] + np.float32(waves).astype(float))
+            vectors.append(math.sqrt(d) * self[f"embeddings.{table}_table_VD"][word] + np.float32(waves).astype(float))
         if self.settings.embed_ln:
-            vectors = [self.layer_norm(vector, f"words.{side}_embedding") for vector in vectors]
+            vectors = [self.layer_norm(vector, f"embeddings.{side}_embedding") for vector in vectors]
         return vectors
 
     def layer_norm(self, x, name):
@@ -202,7 +202,7 @@ class Reference:
         y = self.last_norm(y, "decoder")
         scores = []
         for y_i, word in zip(y, outputs, strict=True):
-            logits = self["words.target_table_VD"] @ y_i + self["words.softmax_bias_V"]
+            logits = self["embeddings.target_table_VD"] @ y_i + self["embeddings.softmax_bias_V"]
             scores.append(logits[word] - logits.max() - math.log(np.exp(logits - logits.max()).sum()))
         return scores
 
@@ -371,7 +371,7 @@ def test_a_model_without_phrases_attends_to_zeros(switches, make_model, make_bat
         x_half, attended_half = layer.combination.hidden.weight.grad.chunk(2, dim=1)
         assert x_half.any()
         assert not attended_half.any()
-    _, values = model.measure([batch])
+    _, values = model.measure([batch], analysing=True)
     assert not [name for name in values if "scores" in name or "phrases" in name]
     assert values["perplexity_without_source_attention"] > 1
 
@@ -383,7 +383,7 @@ def test_diagnostics_are_statistics_over_the_real_positions_of_all_batches(make_
     model = make_model(settings).double()
     model.encoder[0].combination.hidden.bias.fill_(9)  # saturates its units
     pairs = [([3, 9], [6, 2], 0), ([1, 5], [5, 3], 1)]
-    _, values = model.measure([make_batch(settings, *pair) for pair in pairs])
+    _, values = model.measure([make_batch(settings, *pair) for pair in pairs], analysing=True)
 
     alone = [make_batch(settings, *pair, only=row) for pair in pairs for row in (0, 1)]
     block = model.decoder[0].combination

@@ -103,6 +103,6 @@ def test_whole_model_with_zero_tables_is_a_transformer_without_positions(make_mo
             torch.nn.init.zeros_(module.distance_values)
     batch = make_batch(TransformerModel(attention="relative"), [3, 0, 9], [6, 2, 11])
     assert not torch.allclose(relative.log_probs(batch), plain.log_probs(batch))
-    for side in (plain.words.source_embedding, plain.words.target_embedding):
+    for side in (plain.embeddings.source_embedding, plain.embeddings.target_embedding):
         side.positions = None
     torch.testing.assert_close(relative.log_probs(batch), plain.log_probs(batch), rtol=0, atol=1e-12)

@@ -62,17 +62,16 @@ def test_same_log_probabilities_and_gradients(norm, make_model, make_batch):
     batch = make_batch(settings, sources=[4, 0, 7], targets=[5, 8, 0])
 
     scale = settings.width**0.5
-    source_table, target_table = (
-        table.detach().clone().requires_grad_() for table in (ours.words.source_table_VD, ours.words.target_table_VD)
-    )
-    positions = ours.words.source_embedding.positions
+    tables = ours.embeddings.source_table_VD, ours.embeddings.target_table_VD
+    source_table, target_table = (table.detach().clone().requires_grad_() for table in tables)
+    positions = ours.embeddings.source_embedding.positions
     x = F.embedding(batch.source.ids_BS, source_table) * scale + positions(0, batch.source.ids_BS.shape[1])
     y = F.embedding(batch.target.inputs_BT, target_table) * scale + positions(0, batch.target.inputs_BT.shape[1])
     padded = ~batch.source.mask_BS
     future = torch.ones(y.shape[1], y.shape[1], dtype=torch.bool).triu(1)  # torch: True = must not be used
     memory = encoder(x, src_key_padding_mask=padded)
     states = decoder(y, memory, tgt_mask=future, memory_key_padding_mask=padded)
-    logits = states @ target_table.T + ours.words.softmax_bias_V
+    logits = states @ target_table.T + ours.embeddings.softmax_bias_V
     theirs = F.cross_entropy(logits.transpose(1, 2), batch.target.outputs_BT, reduction="none") * batch.target.mask_BT
 
     torch.testing.assert_close(ours.log_probs(batch), -theirs, rtol=0, atol=1e-10)
@@ -80,8 +79,8 @@ def test_same_log_probabilities_and_gradients(norm, make_model, make_batch):
     torch.testing.assert_close(loss.objective, theirs.sum(), rtol=1e-12, atol=0)
     loss.objective.backward()
     theirs.sum().backward()
-    torch.testing.assert_close(ours.words.source_table_VD.grad, source_table.grad, rtol=0, atol=1e-10)
-    torch.testing.assert_close(ours.words.target_table_VD.grad, target_table.grad, rtol=0, atol=1e-10)
+    torch.testing.assert_close(ours.embeddings.source_table_VD.grad, source_table.grad, rtol=0, atol=1e-10)
+    torch.testing.assert_close(ours.embeddings.target_table_VD.grad, target_table.grad, rtol=0, atol=1e-10)
     for theirs_layer, our_layer in zip(decoder.layers, ours.decoder, strict=True):
         torch.testing.assert_close(
             our_layer.attention.query_key_value.grad, theirs_layer.self_attn.in_proj_weight.grad, rtol=0, atol=1e-10
@@ -113,9 +112,9 @@ def test_same_log_probabilities_and_gradients_of_a_language_model(norm, make_mod
     ours = make_model(settings).double()
     theirs = their_language_model(ours, settings)
     batch = make_batch(settings, [1] * 5, [6, 2, 0, 11, 4])
-    target, table = batch.target, ours.words.target_table_VD.detach().clone().requires_grad_()
+    target, table = batch.target, ours.embeddings.target_table_VD.detach().clone().requires_grad_()
 
-    positions = ours.words.target_embedding.positions(0, target.inputs_BT.shape[1])
+    positions = ours.embeddings.target_embedding.positions(0, target.inputs_BT.shape[1])
     y = table[target.inputs_BT] * settings.width**0.5 + positions
     future = nn.Transformer.generate_square_subsequent_mask(y.shape[1], dtype=torch.float64)
     logits = theirs(y, mask=future) @ table.T
@@ -124,7 +123,7 @@ def test_same_log_probabilities_and_gradients_of_a_language_model(norm, make_mod
     torch.testing.assert_close(ours.log_probs(batch), -nll, rtol=0, atol=1e-10)
     ours.loss(batch, label_smoothing=0.0).objective.backward()
     nll.sum().backward()
-    torch.testing.assert_close(ours.words.target_table_VD.grad, table.grad, rtol=0, atol=1e-10)
+    torch.testing.assert_close(ours.embeddings.target_table_VD.grad, table.grad, rtol=0, atol=1e-10)
     for their_layer, our_layer in zip(theirs.layers, ours.decoder, strict=True):
         torch.testing.assert_close(
             our_layer.attention.query_key_value.grad, their_layer.self_attn.in_proj_weight.grad, rtol=0, atol=1e-10

@@ -29,7 +29,7 @@ from phrasemt.files.columns import ColumnFile, RaggedArray, write_columns
 from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.models.interface import ChunkingModel, ChunkLogProbs, build_model
 from phrasemt.models.weights import describe_weights, load_model, save_tensors, weights_of
-from phrasemt.nn.recording import Attention
+from phrasemt.nn.attention import Attention
 from phrasemt.stages.decoding import AnalyseAttention, ScoreChunks, ScoreContrasts, ScorePerplexity
 from phrasemt.stages.subwords import BuildVocabulary, LearnSubwords, PackExamples
 from phrasemt.study.architectures import BiscaleModel, LanguageModel, PhraseRepresentationModel, TransformerModel

@@ -46,8 +46,8 @@ def test_averaged_weights_are_tied_like_the_model(tiny_data, tmp_path, tie):
     _, averaged = average(tiny_data, tmp_path, settings)
     vocabularies = Vocabularies.read(*(tiny_data.inputs[f"{side}_vocabulary"] for side in ("source", "target")))
     model = load_model(averaged, settings.model, vocabularies)
-    assert (model.words.source_table_VD is None) == (tie == "all")
-    assert model.words.output_weights[0] is model.words.target_table_VD
+    assert (model.embeddings.source_table_VD is None) == (tie == "all")
+    assert model.embeddings.output.weight_VD is model.embeddings.target_table_VD
     assert sum(parameter.numel() for parameter in model.parameters()) == record["parameters"]
 
 

@@ -14,11 +14,14 @@ from trainings import settings_of
 import phrasemt.training.trainer as trainer_module
 from phrasemt.errors import PhrasemtError
 from phrasemt.nn.compiling import SWITCH, compiles_on, seconds_of_compiling
+from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.study.schema import Adam
 from phrasemt.training.trainer import Trainer
 
 ONE_LAYER = {"encoder_layers": 1, "decoder_layers": 1, "layers": 1}
-PACKABLE = [name for name, settings in SYSTEMS.items() if random_model(settings).positions_in_row]
+NO_PHRASES = SYSTEMS["+Max"].model_copy(update={"phrase": PhraseSegmentation(mode="none")})
+MODELS = {name: settings for name, settings in SYSTEMS.items() if random_model(settings).positions_in_row}
+MODELS["no phrases"] = NO_PHRASES
 UPDATES = [(1, range(40)), (2, range(40, 90)), (3, range(90, 110)), (4, range(110, 112)), (5, range(120, 250))]
 
 
@@ -32,7 +35,7 @@ def train(monkeypatch):
         counters.clear()
         monkeypatch.setenv(SWITCH, switch)
         monkeypatch.setattr(trainer_module, "COMPILER", backend)
-        model = SYSTEMS[name]
+        model = MODELS[name]
         changes = ONE_LAYER | {"dropout": dropout, "attn_dropout": dropout}
         model = model.model_copy(update={key: one for key, one in changes.items() if key in type(model).model_fields})
         reader = drawn_reader(model.model_inputs, pairs=250, vocabulary=TARGET_VOCABULARY, median=10, longest=60)
@@ -49,13 +52,13 @@ def train(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PACKABLE)
+@pytest.mark.parametrize("name", MODELS)
 def test_one_graph_for_any_number_of_rows_computes_the_same(name, train):
     plain = train(name, "off")
     before = seconds_of_compiling()
     compiled = train(name, "on")
     # Of states and of the loss. Rows of many short phrases may have a graph of their own.
-    assert counters["stats"]["unique_graphs"] <= (3 if SYSTEMS[name].model_inputs.phrases else 2)
+    assert counters["stats"]["unique_graphs"] <= (3 if MODELS[name].model_inputs.phrases else 2)
     assert not counters["graph_break"]
     assert seconds_of_compiling() > before
     torch.testing.assert_close(compiled, plain, rtol=1e-12, atol=1e-12)
@@ -67,6 +70,12 @@ def test_seed_and_update_decide_dropout(train):
     (first, again, second), _ = train("transformer", "on", dropout=0.3, updates=updates, factor=1e-9)
     assert again == pytest.approx(first, rel=1e-6)
     assert second != pytest.approx(first, rel=1e-3)
+
+
+def test_the_control_without_phrases_is_compiled(train, caplog):
+    train("no phrases", "on", backend="eager", updates=UPDATES[:1])
+    assert counters["stats"]["unique_graphs"] == 2
+    assert "the compiler of torch fails" not in caplog.text
 
 
 def fails(*_):
