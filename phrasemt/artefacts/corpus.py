@@ -172,7 +172,8 @@ class SplitCounts(Settings):
     """Counts about dev or a test set.
 
     in_dev: None for dev itself. equal_sides: pairs whose source is their target. cut: lines of more than
-    LONGEST_SENTENCE subwords, of which models read the beginning.
+    LONGEST_SENTENCE subwords, of which models read the beginning. doubts: what shows that the texts do not belong
+    together (phrasemt/corpus/alike.py); those about train stand at dev.
     """
 
     pairs: int
@@ -183,6 +184,7 @@ class SplitCounts(Settings):
     blank_targets: int
     cut_sources: int
     cut_targets: int
+    doubts: list[str] | None = None
 
 
 class ComparedSplits(JsonFile, pattern=of_dataset("splits.json")):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from phrasemt.commands.corpora import files_of_study
+from phrasemt.corpus.alike import doubts, sample_of
 from phrasemt.errors import StudyError
 from phrasemt.files.lines import count_lines
 from phrasemt.files.source_file import MIRROR
@@ -41,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
         except StudyError as error:
             bad.append(error)
             continue
-        for warning in (*warnings_of(study), *_to_bring(study)):
+        for warning in (*warnings_of(study), *_to_bring(study), *_doubts(study)):
             log.warning("phrasemt check: warning: %s: %s", path, warning)
         print(
             f"{path}: study {study.study}; data sets: {', '.join(study.datasets)}; "
@@ -70,6 +71,18 @@ def _wrong_lengths(study: Study) -> Iterator[str]:
                     f"datasets.{name}: dev and test take {taken:,} of {pairs:,} pairs, and train gets none; next: "
                     "choose smaller numbers"
                 )
+
+
+def _doubts(study: Study) -> Iterator[str]:
+    """Yield what shows that your own texts of a data set do not belong together."""
+    for name, dataset in study.datasets.items():
+        samples = {
+            place: sample_of(text.source, text.target)
+            for place, text in sorted(dataset.texts, key=lambda placed: "train" in placed[0])  # dev or test first
+            if not isinstance(text, RegistryText)
+        }
+        if samples:
+            yield from (f"datasets.{name}.{place}: {doubt}" for place, doubt in doubts(samples))
 
 
 def _to_bring(study: Study) -> Iterator[str]:

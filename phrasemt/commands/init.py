@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phrasemt.commands._arguments import Output, in_range
+from phrasemt.corpus.alike import doubts
 from phrasemt.corpus.clean import Cleaning, WrittenLanguage
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
@@ -83,6 +84,8 @@ def _lines(options: argparse.Namespace, languages: Sequence[str]) -> Iterator[st
     train = _pairs(cleaning)
     held_out = {name: texts for name in ("dev", "test") if (texts := getattr(options, name))}
     read = {name: _pairs(_cleaning(languages, None, texts)) for name, texts in held_out.items()}
+    for name, doubt in doubts({**read, "train": train}):
+        log.warning("phrasemt init: warning: %s: %s", name, doubt)
     yield f"# Written by `phrasemt init` for {options.minutes:g} minutes of this machine, if nothing else runs there."
     yield "# config/README.md explains every key."
     yield f"study: {re.sub(r'[^a-zA-Z0-9_+-]', '-', options.study.stem)}"

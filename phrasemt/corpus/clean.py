@@ -33,6 +33,7 @@ from phrasemt.stages.corpus import CleanPairs
 log = logging.getLogger("phrasemt.corpus.clean")
 
 PAIRS_PER_BATCH = 2000  # pairs sent to a process at once
+_FEW = 50  # lines that show no script of a text
 Row = tuple[int, tuple[str, ...]]  # row and pair
 
 
@@ -111,9 +112,10 @@ class Cleaning:
     def __iter__(self) -> Iterator[list[Row]]:
         seen: dict[bytes, int] = {}  # digest of a kept pair -> its row
         preprocessing = Preprocessing(), Preprocessing()
+        further = self._further_scripts()
         batches = batched(enumerate(_raw_pairs(*self._texts)), PAIRS_PER_BATCH)
         for passed, dropped, marked in map_in_order(
-            _judge, batches, jobs=self._cores, prepare=_Judge, arguments=(self._settings,)
+            _judge, batches, jobs=self._cores, prepare=_Judge, arguments=(self._settings, further)
         ):
             self.read += len(passed) + len(dropped)
             kept = []
@@ -130,6 +132,31 @@ class Cleaning:
         for of_side, files in zip(preprocessing, self._texts, strict=True):
             of_side.lines = self.read
             of_side.check_plain_text(", ".join(map(str, files)))
+
+    def _further_scripts(self) -> tuple[frozenset[str], ...]:
+        """For each side the script of most of its first lines, if it is listed for neither language of the pair."""
+        languages = self._settings.source_language, self._settings.target_language
+        if self._settings.filters is None or not all(map(scripts_of, languages)):
+            return frozenset(), frozenset()
+        listed = scripts_of(languages[0]) | scripts_of(languages[1])
+        further = []
+        pairs = [*itertools.islice(_raw_pairs(*self._texts), PAIRS_PER_BATCH)]
+        for side, language in enumerate(languages):
+            found = Counter(script for pair in pairs if (script := _main_script(pair[side % len(pair)])) is not None)
+            most = {script for script, lines in found.items() if lines > max(_FEW, found.total() / 2)} - listed
+            further.append(frozenset(most))
+            for script in most:
+                log.warning(
+                    "clean_pairs: warning: %d of the first %d lines in %r are in the script %s, which is not "
+                    "listed for it: lines in it are kept",
+                    found[script], found.total(), language, script.title(),
+                )  # fmt: skip
+        return tuple(further)
+
+
+def _main_script(line: str) -> str | None:
+    scripts = Counter(script for script in map(script_of, line) if script is not None)
+    return max(scripts, key=lambda script: scripts[script], default=None)
 
 
 def _raw_pairs(raw_source: list[Path], raw_target: list[Path]) -> Iterator[tuple[str, ...]]:
@@ -204,10 +231,13 @@ def script_of(character: str) -> str | None:
 
 
 class WrittenLanguage:
-    """Scripts and word boundaries of a language, by its code of two letters if it has one, else of three."""
+    """Scripts and word boundaries of a language, by its code of two letters if it has one, else of three.
 
-    def __init__(self, language: str) -> None:
-        self.scripts = scripts_of(language)
+    further: scripts of a text in it that are not listed.
+    """
+
+    def __init__(self, language: str, further: frozenset[str] = frozenset()) -> None:
+        self.scripts = scripts_of(language) | further
         self.has_spaces = language not in WITHOUT_SPACES
         self._is_latin = self.scripts == {"LATIN"}
         self._harmless: set[str] = set()  # characters of lines without a letter of another script, as a cache
@@ -241,10 +271,10 @@ FILTERS = ("empty", "too_long", "ratio", "identical", "wrong_script", "duplicate
 class _Judge:
     """The filters with their limits. `map_in_order` makes one in each process."""
 
-    def __init__(self, settings: CleanPairs) -> None:
+    def __init__(self, settings: CleanPairs, further: tuple[frozenset[str], ...]) -> None:
         self.filters = settings.filters
-        self.source = WrittenLanguage(settings.source_language)
-        self.target = WrittenLanguage(settings.target_language)
+        self.source = WrittenLanguage(settings.source_language, further[0])
+        self.target = WrittenLanguage(settings.target_language, further[1])
 
     def reason_to_drop(self, *sides: str) -> tuple[str, str] | None:
         """The first filter that refuses a normalised pair, and the value that it computed; None keeps the pair.

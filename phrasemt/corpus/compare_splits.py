@@ -1,8 +1,8 @@
 """The stage `compare_splits`: what dev and test sets share with the texts that systems learn from.
 
 A score says little about new sentences when the sentences of the test set stand in train, or when dev, which selects
-checkpoints, is the test set. Nor does it if one of the texts was tokenised before and the others were not, or if a
-reference is missing. Real corpora share a few short sentences between splits.
+checkpoints, is the test set. Nor does it if one of the texts was tokenised before and the others were not, if a
+reference is missing, or if the texts do not belong together. Real corpora share a few short sentences between splits.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from phrasemt.artefacts.corpus import ComparedSplits, Shared, SplitCounts
+from phrasemt.corpus.alike import doubts, sample_of
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines, read_parallel
 from phrasemt.files.preprocessing import Preprocessing, check_same_preprocessing, comparable
@@ -58,6 +59,8 @@ def compare_splits(
     in_train = _shared(held_out, _pairs(train_source, train_target))
     has_sources = train_source != train_target
     in_dev = _shared(held_out, held_out["dev"])
+    samples = {name: sample_of(*paths) for name, *paths in zip(settings.splits, sources, targets, strict=True)}
+    found = [*doubts(samples | {"train": sample_of(train_source, train_target)})]
     splits = {}
     for number, (name, pairs) in enumerate(held_out.items()):
         splits[name] = SplitCounts(
@@ -69,7 +72,12 @@ def compare_splits(
             blank_targets=sum(not target for _, target in pairs) + _further_blanks(targets[number], further[name]),
             cut_sources=_too_long(source_subwords[number]) if has_sources else 0,
             cut_targets=_too_long(target_subwords[number]),
+            doubts=[text for place, text in found if place == name]
+            + [f"train: {text}" for place, text in found if (place, name) == ("train", "dev")]
+            or None,
         )
+        for doubt in splits[name].doubts or ():
+            log.warning("compare_splits: warning: %s: %s", name, doubt)
         log.info("compare_splits: %s: %s", name, describe(splits[name], "pairs" if has_sources else "sentences"))
         if settings.overlap == "refused":
             _check_overlap(name, splits[name], sources[number])
@@ -94,6 +102,7 @@ def describe(counts: SplitCounts, unit: str = "pairs") -> str:
         f"references cut after {LONGEST_SENTENCE:,} subwords": counts.cut_targets,
     }
     found += [f"{number:,} {what}" for what, number in others.items() if number]
+    found += counts.doubts or ()
     text = "; ".join(found) or f"{counts.pairs:,} pairs, nothing shared with other splits, no blank or cut lines"
     return text.replace("pairs", unit)
 

@@ -346,3 +346,13 @@ def test_check_reads_the_form_of_sentences_but_not_of_tables_of_contrastive_pair
         "  - datasets.demo.splits.test.talks.0.source: t.en, line 1: the text is a table with tabulators",
         "  - systems.theirs.translations: log, line 1: a log of fairseq",
     ]
+
+
+def test_check_compares_the_sides_of_all_texts(check: Check) -> None:
+    texts = {"en": "The house {} is small and old.", "de": "Das Haus {} ist klein und alt."}
+    for name, language in (("a.en", "de"), ("a.de", "en"), ("t.en", "en"), ("t.de", "de")):
+        Path(name).write_text("".join(f"{texts[language].format(number)}\n" for number in range(50)))
+    said = (
+        "datasets.demo.splits.train.0: in 100% of its pairs the sides look exchanged, compared with splits.test.talks.0"
+    )
+    assert said in check(OWN).stderr

@@ -262,3 +262,37 @@ def test_every_script_of_an_unlisted_language_is_kept_with_a_line_in_the_log(
     assert cleaned.dropped == [(2, "wrong_script", "source 0.00")]
     assert "the script of 'mni' is not listed" in caplog.text
     assert "the script of 'en'" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("language", "line"),
+    [
+        ("bs", "Ово је кућа број {} у граду"),
+        ("ro", "Ачаста есте каса ноастрэ {} дин сат"),
+        ("kk", "بۇل ءبىزدىڭ {} ءۇيىمىز"),
+        ("su", "ᮄᮔᮤ ᮘᮥᮊᮥ {} ᮃᮘ᮪ᮓᮤ"),
+        ("wo", "ݖ نَاكَ {} نگَ دێف"),
+        ("ru", "Eto nash dom nomer {} v gorode"),
+    ],
+)
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_second_script_of_a_language_is_kept(
+    tmp_path: Path, language: str, line: str, side: int, cores: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Unless it is that of the other side: then the text is more likely in the other language."""
+    others = ("el", "Το σπίτι μας είναι μεγάλο, αριθμός {}")
+    texts = [(line.format(number), others[1].format(number)) for number in range(190)]
+    texts += [("你好，世界，我們的家", others[1].format(number)) for number in range(190, 200)]
+    pairs = [pair if side == 0 else pair[::-1] for pair in texts]
+    languages = (language, others[0]) if side == 0 else (others[0], language)
+    found = run(tmp_path, pairs, filters=CleaningFilters(), languages=languages, cores=cores)
+    assert len(found.pairs) == 190
+    assert {name for _, name, _ in found.dropped} == {"wrong_script"}
+    assert f"190 of the first 200 lines in {language!r} are in the script" in caplog.text
+
+
+def test_an_untranslated_text_is_no_second_script(tmp_path: Path) -> None:
+    pairs = [(f"This is our house number {number}", f"These are our words {number}") for number in range(200)]
+    with pytest.raises(DataError, match="the filters dropped every pair"):
+        run(tmp_path, pairs, filters=CleaningFilters(), languages=("en", "ru"))

@@ -143,3 +143,17 @@ def test_texts_of_a_side_must_be_prepared_alike(tmp_path: Path, prepared: list[s
         counts(tmp_path, **texts, further=[further], overlap="allowed")
     alike = [*zip(prepared, prepared, strict=True)]
     assert counts(tmp_path, train=alike, dev=alike, test=alike, further=[prepared], overlap="allowed")
+
+
+def test_texts_that_do_not_belong_together_are_counted_and_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    train = [(f"The house {number} is old.", f"Das Haus {number} ist alt.") for number in range(200)]
+    dev = [(f"The car {number} is old.", f"Das Auto {number} ist alt.") for number in range(100)]
+    test = [(f"the dog {number} is old.", f"der Hund {number} ist alt.") for number in range(100)]
+    exchanged = [(target, source) for source, target in train]
+    found = counts(tmp_path, dev=dev, test=[(one.lower(), other.lower()) for one, other in test], train=exchanged)
+    assert "train: in 100% of its pairs the sides look exchanged, compared with dev" in found["dev"]["doubts"]
+    assert "source: 100.0% lines without a capital, 0.0% in dev" in found["test"]["doubts"]
+    assert "compare_splits: warning: test: target: 100.0% lines without a capital, 0.0% in dev" in caplog.text
+    assert "doubts" not in counts(tmp_path, dev=dev, test=dev, train=train, overlap="allowed")["dev"]
