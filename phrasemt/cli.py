@@ -61,10 +61,8 @@ def main(arguments: list[str] | None = None) -> int:
             options.run(options)
         else:
             noting = options.log and is_first()
-            with open_note(options.command, stage_note(options.log)) if noting else contextlib.nullcontext() as note:
-                from_cache = start_stage(arguments, options)
-                if note:
-                    note.change(from_cache=from_cache)
+            with open_note(options.command, stage_note(options.log)) if noting else contextlib.nullcontext():
+                start_stage(arguments, options)
     except StoppedError as error:
         log.error("phrasemt %s: %s%s", options.command, error, "; the Slurm job comes back" if _comes_back() else "")
         return error.exit_code

@@ -11,7 +11,6 @@ import importlib.metadata
 import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -148,16 +147,8 @@ def library_versions(libraries: Sequence[str] = ()) -> dict[str, str]:
     return {"phrasemt": __version__, "python": platform.python_version(), **versions}
 
 
-@dataclass(frozen=True)
-class Unfinished:
-    """Outputs under their temporary paths. digests: sha256 of an output, by name; `produce` adds missing ones."""
-
-    paths: dict[str, Path]
-    digests: dict[str, str] = field(default_factory=dict)
-
-
 @contextlib.contextmanager
-def produce(origin: Origin, outputs: Mapping[str, Path]) -> Iterator[Unfinished]:
+def produce(origin: Origin, outputs: Mapping[str, Path]) -> Iterator[dict[str, Path]]:
     """Give temporary paths for the outputs. When the block ends without an error, rename them and write their sidecars.
 
     If the block raises an error, no output is left. Leftovers of killed runs of the same outputs are removed; the
@@ -170,20 +161,19 @@ def produce(origin: Origin, outputs: Mapping[str, Path]) -> Iterator[Unfinished]
         for entry in path.parent.iterdir():
             if leftover.fullmatch(entry.name):
                 entry.unlink(missing_ok=True)
-    unfinished = Unfinished({name: temporary_beside(path) for name, path in outputs.items()})
+    unfinished = {name: temporary_beside(path) for name, path in outputs.items()}
     finals: dict[Path, Path] = {}  # of temporary files
     try:
         yield unfinished
-        digests = unfinished.digests
-        digests.update({name: digest_file(path) for name, path in unfinished.paths.items() if name not in digests})
+        digests = {name: digest_file(path) for name, path in unfinished.items()}
         written = {name: DigestedFile(path=str(path), sha256=digests[name]) for name, path in sorted(outputs.items())}
         sidecar = Sidecar(**dict(origin), outputs=written)
         # Both sides of a monolingual text are outputs of one path, and one file.
         for path, name in {path: name for name, path in outputs.items()}.items():
-            finals[unfinished.paths[name]] = path
+            finals[unfinished[name]] = path
             finals[temporary_beside(sidecar_path(path))] = sidecar_path(path)
             temporary_beside(sidecar_path(path)).write_text(sidecar.text, encoding="utf-8")
         commit_files(finals)
     finally:
-        for path in (*unfinished.paths.values(), *finals):
+        for path in (*unfinished.values(), *finals):
             path.unlink(missing_ok=True)

@@ -97,8 +97,6 @@ def describe(status: Status) -> Iterator[str]:
     states = get_args(JobState)
     rows = [(rule, *(f"{counts[state] or ''}" for state in states)) for rule, counts in status.counts.items()]
     yield from (f"  {line}" for line in table([("", *states), *rows], right_aligned=states))
-    if cached := sum(job.state == "done" and job.note is not None and job.note.from_cache for job in status.jobs):
-        yield f"from the cache: {cached:,}"
     for state in ("running", "failed"):
         jobs = status.of_state(state)
         if jobs:

@@ -5,7 +5,7 @@ in itself; a reader that finds another content renames it to `<name>.damaged`. B
 of the shared folder. SQLite and the libraries on it (diskcache, for example) need locks, which shared file systems may
 not have.
 
-Annotations of sentences (phrasemt/syntax/store.py) and outputs of stages (phrasemt/workflow/cache.py) are blobs.
+Annotations of sentences (phrasemt/syntax/store.py) and trained parsers (phrasemt/workflow/shared.py) are blobs.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from phrasemt.files.lines import commit_files
 log = logging.getLogger("phrasemt.files.blobs")
 
 Content = TypeVar("Content")
+
+CACHE = "PHRASEMT_CACHE"  # names the folder that studies and users share
+DEFAULT_CACHE = Path("resources/cache")
 
 # An unfinished blob that has not changed for so long was left by a killed process.
 SECONDS_UNTIL_ABANDONED = 86_400

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from phrasemt.runs.notes import PlannedJob, StageNote, stage_note
-from phrasemt.workflow.paths import Paths, log_of
+from phrasemt.runs.notes import PlannedJob
+from phrasemt.workflow.paths import Paths
 
 
 @dataclass(kw_only=True)
@@ -93,10 +93,7 @@ def seconds_needed(jobs: Sequence[tuple[PlannedJob, float]], cores: int | None) 
 
 
 def seconds_of_job(benchmark: Path) -> float | None:
-    """Wall seconds of a finished job; None when it did not run itself, or there is no record that can be read."""
-    note = StageNote.read(stage_note(log_of(benchmark)))
-    if note and note.from_cache:
-        return None
+    """Wall seconds of a finished job; None when there is no record that can be read."""
     try:
         with benchmark.open(encoding="utf-8", newline="") as stream:
             return statistics.fmean(float(row["s"]) for row in csv.DictReader(stream, delimiter="\t"))

@@ -122,15 +122,13 @@ class TrainingReport(BaseModel, frozen=True):
 class StageNote(_Note, frozen=True):
     """A stage. run: name of the run's note; queue_job: its number in Slurm's queue; error: its message.
 
-    training: the last report of a training. from_cache: whether the stage's outputs were copied from the cache when it
-    last ended well. Its benchmark is of that time, and says nothing about its work, until it ends well again.
+    training: the last report of a training.
     """
 
     stage: str
     run: str | None = Field(default_factory=lambda: os.environ.get(RUN) and Path(os.environ[RUN]).name)
     queue_job: str | None = Field(default_factory=lambda: os.environ.get("SLURM_JOB_ID"))
     error: str | None = None
-    from_cache: bool = False
     training: TrainingReport | None = None
 
 
@@ -165,8 +163,7 @@ def notes_of_trainings(models: str) -> list[StageNote]:
 @contextlib.contextmanager
 def open_note(stage: str, path: Path) -> Iterator[OpenNote]:
     """Write the note of a stage that runs in this block: running, then finished, stopped on request, or failed."""
-    before = StageNote.read(path)
-    note = OpenNote(StageNote(stage=stage, from_cache=before is not None and before.from_cache), path)
+    note = OpenNote(StageNote(stage=stage), path)
     try:
         with heartbeat(path):
             yield note

@@ -20,6 +20,7 @@ from snakemake.io import regex_from_filepattern
 
 from phrasemt.artefacts.sidecar import SUFFIX
 from phrasemt.errors import PhrasemtError
+from phrasemt.files.blobs import CACHE, DEFAULT_CACHE
 from phrasemt.files.lines import write_text
 from phrasemt.files.source_file import LOCK
 from phrasemt.machine.gpus import visible_gpus
@@ -43,7 +44,6 @@ from phrasemt.runs.site import outdated_site
 from phrasemt.runs.status import failures, status_of
 from phrasemt.study.reading import study_of
 from phrasemt.study.schema import Study
-from phrasemt.workflow.cache import CACHE, DEFAULT_CACHE
 from phrasemt.workflow.check import checked, read_study
 from phrasemt.workflow.flow import Files, Flow
 from phrasemt.workflow.inputs import Wildcards

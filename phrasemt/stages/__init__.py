@@ -1,4 +1,4 @@
-"""The stages of the workflow: one table that the command line, the rules, the cache and the tests read."""
+"""The stages of the workflow: one table that the command line, the rules and the tests read."""
 
 from phrasemt.stages import corpus, decoding, moses, report, scoring, subwords, syntax, training
 from phrasemt.stages.stage import Stage

@@ -5,19 +5,22 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from phrasemt.fields import Settings
+from phrasemt.files.source_file import SourceFile
 from phrasemt.registry.corpora import CorpusPart, CorpusSide, contrasts_of, part_of, read_with, side_of, source_file
-from phrasemt.stages.stage import FetchedFile, Stage, StudyJob, files, of
+from phrasemt.stages.stage import Stage, StudyJob, files, of
 from phrasemt.study.datasets import CleaningFilters, ContrastText, GeneratedPairs, RegistryText
 from phrasemt.study.tokenization import common_code
 
 
-class FetchCorpus(FetchedFile):
+class FetchCorpus(Stage):
     """Fetch one file of a registered corpus and verify it."""
 
     module = "phrasemt.corpus.fetch"
     job_name = "{corpus}/{file}"
+    outputs = files(file="OriginalFile")
 
     corpus: str
+    source: SourceFile
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
@@ -31,7 +34,6 @@ class ExtractText(Stage):
     job_name = "{corpus}/{part}.{language}"
     inputs = files(files=["OriginalFile"])
     outputs = files(text="RegisteredText")
-    cached = True
 
     corpus: str
     part: str
@@ -67,7 +69,6 @@ class PartitionCorpus(Stage):
         test_source="RawText",
         test_target="RawText",
     )
-    cached = True
 
     dev: int = of("dataset.cut.dev")
     test: int = of("dataset.cut.test")
@@ -87,7 +88,6 @@ class GenerateDemo(Stage):
         target_chunks="RawChunks",
         contrasts="Contrasts",
     )
-    cached = True
 
     split: Literal["train", "dev", "test"]
     pairs: int
@@ -118,7 +118,6 @@ class ExtractContrasts(Stage):
     job_name = "{dataset}.{source}-{target}/{split}"
     inputs = files(files=["OriginalFile | UserFile"])
     outputs = files(source="RawText", target="RawText", contrasts="Contrasts")
-    cached = True
 
     texts: list[PairsOfFiles]
 
@@ -144,7 +143,6 @@ class CleanPairs(Stage):
         raw_source=["RawText | RegisteredText | UserFile"], raw_target=["RawText | RegisteredText | UserFile"]
     )
     outputs = files(source="CleanText", target="CleanText", rows="Rows", dropped="DroppedPairs")
-    cached = True
 
     source_language: str
     target_language: str
@@ -176,7 +174,6 @@ class CompareSplits(Stage):
         target_subwords=["Subwords | Tokens"],
     )
     outputs = files(counts="ComparedSplits")
-    cached = True
 
     splits: list[str] = of("dataset.held_out")  # dev, then the test sets
     references: list[int]  # number of further references of each split

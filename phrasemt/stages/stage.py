@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field
 
 from phrasemt.fields import Settings
-from phrasemt.files.source_file import SourceFile
 from phrasemt.study.architectures import ModelInputs, ModelSettings
 from phrasemt.study.datasets import Dataset
 from phrasemt.study.schema import Study, System
@@ -115,10 +114,8 @@ class Stage(Settings):
     """Distributions whose versions stand in the sidecars of the outputs."""
     programs: ClassVar[tuple[str, ...]] = ()
     """Programs of Moses that the stage runs, whose checksums stand in the sidecars of the outputs."""
-    cached: ClassVar[bool] = False
-    """Whether the cache that studies share keeps the outputs (phrasemt/workflow/cache.py)."""
-    located: ClassVar[tuple[str, ...]] = ()
-    """Inputs whose paths the stage writes into an output; the paths then belong to the key in the cache."""
+    used_by_all_studies: ClassVar[bool] = False
+    """Whether another study takes over the outputs (phrasemt/workflow/shared.py)."""
 
     @classmethod
     def stage_name(cls) -> str:
@@ -162,28 +159,6 @@ class Stage(Settings):
         """The modules whose code, with all that they import, decides the outputs."""
         chosen = self.chosen_module()
         return (self.module, chosen) if chosen else (self.module,)
-
-    def cache_key(self, made_of: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The facts that decide the outputs, for the key in the cache; None: the cache does not keep these outputs.
-
-        made_of: inputs, settings, code and versions of the outputs (phrasemt/workflow/cache.py).
-        """
-        return made_of
-
-
-class FetchedFile(Stage):
-    """Base of the stages that fetch a file. The cache knows it by its registered checksum alone.
-
-    A file without a checksum is not kept there, as another server may have another one.
-    """
-
-    outputs = files(file="OriginalFile")
-    cached = True
-
-    source: SourceFile
-
-    def cache_key(self, made_of: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        return {"checksum": self.source.checksum} if self.source.checksum else None
 
 
 VOCABULARIES = files(source_vocabulary="Vocabulary", target_vocabulary="Vocabulary")

@@ -16,7 +16,6 @@ class TokenizeText(Stage):
     inputs = files(text="CleanText")
     outputs = files(tokens="Tokens", round_trip="RoundTrip")
     libraries = ("jieba", "sacrebleu", "sacremoses")
-    cached = True
 
     tokenizer: Tokenizer
 
@@ -33,7 +32,6 @@ class LearnSubwords(Stage):
     inputs = files(source="Tokens", target="Tokens", given=["UserFile"])
     outputs = files(codes="Codes", source_counts="SubwordCounts", target_counts="SubwordCounts")
     libraries = ("subword-nmt",)
-    cached = True
 
     merges: int | None = None
     # In place of merges: these and the characters together.
@@ -53,7 +51,6 @@ class ApplySubwords(Stage):
     inputs = files(tokens="Tokens", codes="Codes", counts="SubwordCounts")
     outputs = files(subwords="Subwords")
     libraries = ("subword-nmt",)
-    cached = True
 
     vocabulary_threshold: int = of("dataset.subwords.vocabulary_threshold")
 
@@ -65,7 +62,6 @@ class BuildVocabulary(Stage):
     job_name = "{dataset}.{source}-{target}"
     inputs = files(source="Subwords | Tokens", target="Subwords | Tokens", given=["UserFile"])
     outputs = files(source_vocabulary="Vocabulary", target_vocabulary="Vocabulary")
-    cached = True
 
     shared: bool = of("dataset.subwords.shared_vocabulary")  # one vocabulary of both sides
     words: int | None = None  # size of a vocabulary of words; None for subwords, which are all kept
@@ -90,4 +86,3 @@ class PackExamples(Stage):
     )
     outputs = files(examples="Examples")
     libraries = ("pyarrow",)
-    cached = True

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+from phrasemt.files.source_file import SourceFile
 from phrasemt.registry.stanza_models import published_file
-from phrasemt.stages.stage import FetchedFile, Stage, StudyJob, files, of
+from phrasemt.stages.stage import Stage, StudyJob, files, of
 from phrasemt.study.architectures import PhraseSegmentation
 
 _TREES, _CHUNKS = "RegisteredText | RawTrees | UserFile", "RegisteredText | RawChunks | UserFile"
 _MODEL_FILE = "StanzaFile | UserFile"
 
 
-class FetchStanzaFile(FetchedFile):
+class FetchStanzaFile(Stage):
     """Fetch one of Stanza's published model files and verify it."""
 
     module = "phrasemt.syntax.given_annotators"
     job_name = "{language}/{file}"
     outputs = files(file="StanzaFile")
+
+    source: SourceFile
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
@@ -30,7 +33,7 @@ class AnnotatorStage(Stage):
     module = "phrasemt.syntax.stanza.training"
     job_name = "{annotator}"
     libraries: ClassVar[tuple[str, ...]] = ("stanza", "torch")
-    cached = True
+    used_by_all_studies = True
 
     language: str
     seed: int
@@ -76,7 +79,6 @@ class TrainParser(AnnotationStage):
         train=[_TREES], dev=[_TREES], test=[_TREES], vectors="Vectors", tagger="Tagger", tagger_scores="TaggerScores"
     )
     outputs = files(constituency="ConstituencyParser", annotator="Card")
-    located = ("tagger", "vectors")
 
     epochs: int
 
@@ -86,7 +88,6 @@ class TrainChunker(AnnotationStage):
 
     inputs = files(train=[_CHUNKS], dev=[_CHUNKS], test=[_CHUNKS], vectors="Vectors")
     outputs = files(chunker="Chunker", annotator="Card")
-    located = ("vectors",)
 
     updates: int
 
@@ -125,7 +126,6 @@ class CollectTrees(Stage):
     inputs = files(files=["UserFile"])
     outputs = files(trees="GivenTrees", annotator="Card")
     libraries = ("pyarrow", "stanza")
-    cached = True
 
     language: str = of("study.annotators.{annotator}.language")
 
@@ -177,7 +177,6 @@ class ExtractPhrases(Stage):
     )
     outputs = files(phrases="PhraseColumns")
     libraries = ("pyarrow", "numpy")
-    cached = True
 
     segmentation: PhraseSegmentation = of("study.segmentations.{segmenter}")
     needs_parses: bool = of("study.segmentations.{segmenter}.reads_parses")
@@ -190,7 +189,6 @@ class MeasurePhrases(Stage):
     job_name = "{dataset}.{source}-{target}/{segmenter}.{split}"
     inputs = files(phrases="PhraseColumns", tokens="Tokens", subwords="Subwords | Tokens", parses=["Parses"])
     outputs = files(statistics="PhraseStatistics")
-    cached = True
 
     segmentation: str = of("study.segmentations.{segmenter}.folder_name")  # its name in statistics and report
     needs_parses: bool = of("study.segmentations.{segmenter}.reads_parses")
@@ -204,6 +202,5 @@ class ExtractChunks(Stage):
     inputs = files(rows="Rows", tokens="Tokens", subwords="Subwords | Tokens", gold=["RawChunks"], tags=["Tags"])
     outputs = files(chunks="ChunkColumns", statistics="ChunkStatistics")
     libraries = ("pyarrow", "numpy")
-    cached = True
 
     origin: Literal["gold", "chunker"] = of("dataset.target_chunks.origin")

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import functools
 import importlib
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,34 +13,33 @@ from pydantic import ValidationError
 
 from phrasemt.artefacts.sidecar import Origin, Sidecar, library_versions, produce, sidecar_path
 from phrasemt.errors import PhrasemtError
+from phrasemt.files.system import digest_file
 from phrasemt.machine.gpus import lease
 from phrasemt.machine.launch import is_first, launch, launched
 from phrasemt.machine.slurm import on_nodes
 from phrasemt.moses.installation import program_versions
 from phrasemt.stages import STAGES
-from phrasemt.workflow.cache import entry_of
 from phrasemt.workflow.code import code_digest
+from phrasemt.workflow.shared import copy_shared, share, shared_folder
 
 
-def start_stage(arguments: list[str], options: argparse.Namespace) -> bool:
-    """Runs a stage in this process, or in as many as asked for; whether its outputs came from the cache."""
+def start_stage(arguments: list[str], options: argparse.Namespace) -> None:
+    """Runs a stage in this process, or in as many as asked for."""
     processes = getattr(options, "processes", 1)
     if launched() or processes == 1:
-        return run_stage(options.command, options)
-    if options.nodes > 1:
+        run_stage(options.command, options)
+    elif options.nodes > 1:
         place = {"nodes": options.nodes, "processes": processes, "cores": options.cores}
         launch(arguments, processes, functools.partial(on_nodes, **place))
     else:
         with lease(processes):
             launch(arguments, processes)
-    return False
 
 
-def run_stage(name: str, options: argparse.Namespace) -> bool:
+def run_stage(name: str, options: argparse.Namespace) -> None:
     """Checks settings and inputs, runs the stage on temporary outputs, and names them with their sidecars.
 
-    Returns whether they came from the cache, without a run. Raises DamagedFileError for an input that is not the file
-    that its sidecar describes.
+    Raises DamagedFileError for an input that is not the file that its sidecar describes.
     """
     stage = STAGES[name]
     try:
@@ -64,23 +62,21 @@ def run_stage(name: str, options: argparse.Namespace) -> bool:
     compute = functools.partial(_compute, name, settings=settings, **machine, **arguments)
     if not is_first():  # writes nothing
         compute(**outputs)
-        return False
-    read = _places_and_times(inputs)
+        return
     code = code_digest(*settings.code_modules())  # of the files that the stage imports now
     versions = library_versions(stage.libraries) | program_versions(stage.programs)
     origin = Origin.of(name, inputs=inputs, settings=settings, code=code, versions=versions)
     for file in origin.files_read:
         if sidecar_path(file.path).is_file():  # no stage wrote the others
             Sidecar.beside(file.path).check(Path(file.path), file.sha256)
-    in_cache = entry_of(origin, settings, outputs)
+    shared = shared_folder(origin) if stage.used_by_all_studies else None
     with produce(origin, outputs) as unfinished:
-        if in_cache and (taken := in_cache.take(unfinished.paths)):
-            unfinished.digests.update(taken)
-            return True
-        compute(**unfinished.paths)
-    if in_cache and _places_and_times(inputs) == read:
-        in_cache.put(outputs, unfinished.digests)
-    return False
+        copied = shared is not None and copy_shared(shared, unfinished)
+        if not copied:
+            compute(**unfinished)
+    unchanged = all(digest_file(file.path) == file.sha256 for file in origin.files_read) if shared else False
+    if shared and not copied and unchanged:  # an input may have been edited meanwhile
+        share(shared, outputs, {name: digest_file(path) for name, path in outputs.items()})
 
 
 def _compute(name: str, **arguments: Any) -> None:
@@ -88,9 +84,3 @@ def _compute(name: str, **arguments: Any) -> None:
     stage = STAGES[name]
     with lease(1) if "torch" in stage.libraries and not launched() else contextlib.nullcontext():
         getattr(importlib.import_module(stage.module), name)(**arguments)
-
-
-def _places_and_times(inputs: Mapping[str, Sequence[Path]]) -> list[tuple[int, int, int]]:
-    """What is another when a file was edited meanwhile, so that its digest is no longer true."""
-    states = [path.stat() for paths in inputs.values() for path in paths]
-    return [(state.st_ino, state.st_size, state.st_mtime_ns) for state in states]

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import functools
 import random
-from datetime import date
 from pathlib import Path
 
 import pytest
 
-from phrasemt.files.system import digest_file
 from phrasemt.syntax.annotations import Annotation
 from phrasemt.syntax.sentences import key_array
 from phrasemt.syntax.store import AnnotationStore
-from phrasemt.workflow.cache import Entry
 
 CARD = {"kind": "constituency", "language": "en", "origin": "trained", "stanza": "1.15.0", "scores": {"f1": 0.862}}
 PARSER, CHUNKER = "ab" * 16, "ac" * 16
@@ -58,26 +55,6 @@ def test_ls(store, filled, monkeypatch, cache, tmp_path):
     monkeypatch.setenv("PHRASEMT_CACHE", str(cache))
     assert store("ls") == (0, out, "")
     assert store("ls", "--cache", tmp_path) == (0, f"nothing in {tmp_path}\n", "")
-
-
-def test_outputs_of_stages(store, cache):
-    texts = {}
-    for number, stage in enumerate(("tokenize_text", "tokenize_text", "clean_pairs")):
-        path = Path(f"text.{number}")
-        path.write_text("a sentence\n" * (number + 1))
-        Entry(cache, stage, {"number": number}).put({"text": path}, {"text": digest_file(path)})
-        texts[stage] = cache / "files" / digest_file(path)[:2] / digest_file(path)
-    today = f"{date.today():%Y-%m-%d}"
-    assert store("ls") == (
-        0,
-        "stage          entries  size    last used\n"
-        f"clean_pairs    1        0.0 kB  {today}\n"
-        f"tokenize_text  2        0.0 kB  {today}\n",
-        "",
-    )
-    texts["clean_pairs"].unlink()
-    removed = "outputs of stages: 1 entries, 0 files (0.0 kB) and 0 leftovers removed\n"
-    assert store("gc", "--unused", "30")[1] == removed
 
 
 def test_a_folder_that_is_not_there(store):

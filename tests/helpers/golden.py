@@ -231,7 +231,7 @@ class GoldenStudy:
         made_of = Origin.of(stage, inputs={}, settings=settings, code="0" * 16, versions=versions)
         with produce(made_of, places) as unfinished:
             for name, content in outputs.items():
-                path = unfinished.paths[name]
+                path = unfinished[name]
                 if isinstance(content, str):
                     write_text(path, content)
                 elif callable(content):

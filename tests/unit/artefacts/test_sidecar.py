@@ -38,8 +38,8 @@ def _produce(tmp_path: Path, content: str = "text\n", *, fail: bool = False) -> 
         versions=library_versions(("subword-nmt",)),
     )
     with produce(made_of, {"codes": output}) as unfinished:
-        unfinished.paths["codes"].write_text(content)
-        assert unfinished.paths["codes"].parent == output.parent, "renaming is atomic within one folder only"
+        unfinished["codes"].write_text(content)
+        assert unfinished["codes"].parent == output.parent, "renaming is atomic within one folder only"
         if fail:
             raise RuntimeError
     return output
@@ -92,7 +92,7 @@ def test_a_full_disk_leaves_no_output_without_its_sidecar(
     outputs = {name: tmp_path / "folder" / name for name in ("codes", "counts")}
     made_of = Origin.of("learn_subwords", inputs={}, settings=LearnSubwords(merges=3), code="abc")
     with pytest.raises(OSError, match="No space"), produce(made_of, outputs) as unfinished:  # noqa: PT012
-        for path in unfinished.paths.values():
+        for path in unfinished.values():
             path.write_text("text\n")
         monkeypatch.setattr(owner, name, full)
     assert left <= 0

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from invented_runs import job, stage, took
+from invented_runs import job, took
 
 from phrasemt.runs.costs import Costs, Recorded
 from phrasemt.runs.start import gpus_of
@@ -26,16 +26,6 @@ def test_the_same_job_counts_first_then_its_rule_and_other_studies_never() -> No
     estimate = Costs(core_hours=7, bytes=9)
     assert recorded.of(other, estimate) == Costs(core_hours=2.0, gpu_hours=0.5, bytes=9)
     assert recorded.of(job("score_system"), estimate) == Costs(core_hours=7, bytes=9, estimated=1)
-
-
-def test_what_came_from_the_cache_says_nothing_about_the_work() -> None:
-    copied, made, waiting = (job("parse_sentences", name) for name in ("0", "1", "2"))
-    for planned, seconds in ((copied, 1), (made, 7200)):
-        stage(planned, state="finished", from_cache=planned is copied)
-        took(planned, seconds)
-    recorded = Recorded("demo")
-    assert recorded.seconds(copied) == recorded.seconds(waiting) == 7200
-    assert recorded.seconds(made) == 7200
 
 
 @pytest.mark.parametrize("text", ["", "s\n", "s\tx\n-\t1\n", "\x00\n"])

@@ -67,19 +67,6 @@ def test_a_note_that_cannot_be_written_ends_no_stage(tmp_path: Path) -> None:
         pass
 
 
-def test_until_it_ends_well_again_its_last_outputs_are_those_of_the_cache() -> None:
-    path = Path("logs/demo/make_table.json")
-    path.parent.mkdir(parents=True)
-    with open_note("make_table", path) as note:
-        note.change(from_cache=True)
-    assert _note(PhrasemtError("no such file")).from_cache
-    with open_note("make_table", path) as note:
-        begun = StageNote.read(path)
-        assert begun.from_cache
-        note.change(from_cache=False)
-    assert not _note(None).from_cache
-
-
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"stage": "make_table"', '{"unheard": 1}', '{"jobs": 3}'])
 def test_what_is_no_note_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "note.json").write_text(text)
