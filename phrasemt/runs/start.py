@@ -212,15 +212,17 @@ def refuse_same_outputs(jobs: Sequence[PlannedJob]) -> None:
             )
 
 
-def cancel_jobs_left(workflow: Any) -> None:
-    """Cancel the Slurm jobs of a run that has ended, which Snakemake has left in the queue.
+def cancel_jobs_left() -> None:
+    """Cancel the Slurm jobs that a run of this folder has left in the queue when it ended.
 
-    While it asks for the states of its jobs, its list of active jobs is empty, and Ctrl-C cancels none
-    (snakemake-interface-executor-plugins 9.4.0). If Slurm does not answer, the next run names the jobs.
+    While Snakemake asks for the states of its jobs, its list of active jobs is empty, and Ctrl-C cancels none
+    (snakemake-interface-executor-plugins 9.4.0). The jobs of two runs of one folder cannot be told apart, so they stay
+    while another run lives. If Slurm does not answer, the next run names the jobs.
     """
-    active = getattr(workflow.scheduler._executor, "active_jobs", [])  # only executors of clusters have them
+    if any(isinstance(note, RunNote) for _, note in running_notes(LOGS)):
+        return
     with contextlib.suppress(PhrasemtError):
-        if active and (left := {job.external_jobid for job in active}.intersection(jobs_here())):
+        if left := jobs_here():
             cancel(left)
 
 
@@ -266,8 +268,8 @@ class Journal:
         """Note the end, cancel what Snakemake has left in Slurm's queue, and say why jobs failed."""
         scheduler = self.workflow.scheduler  # which has errors of jobs and of executors, or was interrupted
         self.end("failed" if scheduler._errors or scheduler._executor_error else "stopped")
-        cancel_jobs_left(self.workflow)
-        if self._path is not None:
+        if self._path is not None:  # otherwise jobs of another run may be the reason
+            cancel_jobs_left()
             print(*failures(status_of(self._path, now())), sep="\n", file=sys.stderr)
 
     def end(self, state: State) -> None:
@@ -280,7 +282,8 @@ def carry_sidecars(workflow: Any, flow: Flow) -> None:
     """Add sidecars to the outputs of all rules, and to the inputs that other rules make, if there is a storage.
 
     With `--default-storage-provider` a job receives copies of its inputs and hands on its outputs, and nothing else. On
-    a file system that all jobs share, sidecars lie beside their artefacts, and rules do not name them.
+    a file system that all jobs share, sidecars lie beside their artefacts, and rules do not name them. Snakemake
+    documents no way to add files to a rule, so this asks its objects of rules.
     The report also reads the files behind the table, which name themselves there.
     """
     settings = workflow.storage_settings

@@ -13,7 +13,7 @@ from phrasemt.stages import STAGES
 from phrasemt.stages.stage import ModelStage
 
 
-@pytest.mark.parametrize("profile", ["profiles/local", "slurm", "profiles/lsf", "profiles/kubernetes"])
+@pytest.mark.parametrize("profile", ["profiles/local", "slurm", "profiles/lsf"])
 def test_stages_that_run_models_ask_for_a_gpu(repository: Path, profile: str) -> None:
     """On local machines and on clusters; otherwise they would wait for a GPU on nodes without one."""
     resources = yaml.safe_load((repository / profile / "profile.yaml").read_text())["set-resources"]

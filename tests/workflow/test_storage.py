@@ -1,4 +1,4 @@
-"""A run whose files are in a storage, as on Kubernetes: here a folder elsewhere, from which jobs get copies.
+"""A run whose files are in a storage: here a folder elsewhere, from which jobs get copies.
 
 Of the finished study one training, and what follows, is still to be done. Jobs see no file that a rule does not name.
 """
