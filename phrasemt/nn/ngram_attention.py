@@ -24,7 +24,7 @@ Deviations and choices (docs/decisions.md, N1-N9)
                   last token; the paper does not say which n-grams the decoder may use (N3)
     Eq. (5)       divided by sqrt(n d/h) in each head (N2)
     Places: all three attentions, because only this gives the paper's numbers of parameters (N4)
-    norm: pre, tie: all, no softmax bias, dropout in four places: as in tensor2tensor, in preset ng (N7, N8)
+    norm: pre, tie: all, no softmax bias, dropout in four places: as tensor2tensor, in preset nguyen2020-paper (N7, N8)
     Initial values: the n matrices of W_v are Xavier-uniform, divided by sqrt(n): equal variance of values for all n.
 
 The n-gram of the keys j-n+1..j has the position of its last token j. For n = 1..N, without the index of the head:

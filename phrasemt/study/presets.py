@@ -107,13 +107,13 @@ PRESETS: dict[str, Values] = {
         },
         decoding={"length_penalty": 0.0},
     ),
-    "ng-base": _NG_BASE,
-    "ng-big": _over(_NG_BASE, model=_BIG),
-    "ng-shaw": _over(_NG_BASE, model={"attention": "relative"}),
-    "ng": _over(_NG_BASE, model={"attention": "ngrams"}),
-    "ng-lm-base": _NG_LM,
-    "ng-lm-shaw": _over(_NG_LM, model={"attention": "relative"}),
-    "ng-lm": _over(_NG_LM, model={"attention": "ngrams"}),
+    "nguyen2020-base": _NG_BASE,
+    "nguyen2020-big": _over(_NG_BASE, model=_BIG),
+    "nguyen2020-shaw": _over(_NG_BASE, model={"attention": "relative"}),
+    "nguyen2020-paper": _over(_NG_BASE, model={"attention": "ngrams"}),
+    "nguyen2020-lm-base": _NG_LM,
+    "nguyen2020-lm-shaw": _over(_NG_LM, model={"attention": "relative"}),
+    "nguyen2020-lm": _over(_NG_LM, model={"attention": "ngrams"}),
     "zh-dl4mt": _DL4MT,
     "zh-dl4mt-2": _over(_DL4MT, model={"decoder_layers": 2}),
     "zh-paper": _over(_DL4MT, model={"family": "biscale"}),
@@ -126,6 +126,11 @@ PRESETS: dict[str, Values] = {
     ),
 }
 
+# Former names, which messages answer with the present one.
+RENAMED = {
+    "ng": "nguyen2020-paper",
+    **{f"ng-{name}": f"nguyen2020-{name}" for name in ("base", "big", "shaw", "lm-base", "lm-shaw", "lm")},
+}
 
 # Pairs of keys that exclude each other: a key of the study removes the other key of the preset.
 _EXCLUDED_BY = {

@@ -16,6 +16,7 @@ from phrasemt.errors import StudyError, did_you_mean
 from phrasemt.fields import PATTERNS, Settings, sections
 from phrasemt.files.yaml import parse_yaml
 from phrasemt.study.architectures import has_module, own_settings
+from phrasemt.study.presets import RENAMED
 from phrasemt.study.schema import Study
 
 
@@ -27,7 +28,7 @@ def load_study(path: Path | str) -> Study:
     try:
         raw = parse_yaml(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise StudyError(path, ["no such file; `ls studies` lists the studies that come with phrasemt"]) from None
+        raise StudyError(path, [f"no such file; {_next_step(Path(path))}"]) from None
     except OSError as error:
         raise StudyError(path, [f"cannot be read: {error.strerror}"]) from None
     except UnicodeDecodeError as error:
@@ -35,6 +36,14 @@ def load_study(path: Path | str) -> Study:
     except ValueError as error:
         raise StudyError(path, [f"cannot be read as YAML: {error}"]) from None
     return study_of(raw, path)
+
+
+def _next_step(missing: Path) -> str:
+    """What to do about a study file that is missing."""
+    renamed = missing.with_name(missing.name.replace("phrasal2020", "nguyen2020"))
+    if renamed != missing and renamed.is_file():
+        return f"it is called {renamed} now"
+    return "`ls studies` lists the studies that come with phrasemt"
 
 
 def study_of(values: object, where: object) -> Study:
@@ -104,6 +113,8 @@ def _problems(error: ValidationError) -> Iterator[str]:
             case "literal_error":
                 allowed = [value.strip("'") for value in re.split(r", | or ", context["expected"])]
                 near = did_you_mean(str(item["input"]), allowed)
+                if place.names[-1] == "preset" and (now := RENAMED.get(str(item["input"]))):
+                    near = f"; it is called {now!r} now"
                 yield f"{where}: found {found}, allowed: {', '.join(allowed)}{near}"
             case "union_tag_invalid":
                 allowed = re.findall(r"'([^']*)'", context["expected_tags"])

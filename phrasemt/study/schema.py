@@ -23,7 +23,7 @@ from phrasemt.printed.results import baseline_place
 from phrasemt.study.annotators import Chunker, Parser
 from phrasemt.study.architectures import ModelSettings, PhraseSegmentation, own_settings
 from phrasemt.study.datasets import Dataset, TargetChunks, keys_of
-from phrasemt.study.presets import PRESETS, fill_in
+from phrasemt.study.presets import PRESETS, RENAMED, fill_in
 from phrasemt.study.rows import MosesModel, MosesSystem, OutsideSystem, TableRow
 
 Checkpoints = Annotated[int, Field(gt=0), Number(at_most=1_000, because="all these files of weights stay on the disk")]
@@ -240,7 +240,8 @@ class System(TableRow):
         if not isinstance(values, dict) or values.get("preset") is None:
             return values
         # A misspelt name is read as the nearest one, so that the typo is the only reported mistake.
-        (preset,) = difflib.get_close_matches(str(values["preset"]), PRESETS, n=1, cutoff=0)
+        given = str(values["preset"])
+        (preset,) = difflib.get_close_matches(RENAMED.get(given, given), PRESETS, n=1, cutoff=0)
         family = keys_of(values.get("model")).get("family")
         own = own_settings(family)
         return fill_in(values, PRESETS[preset], _KEYS if own is None else _KEYS | {family: own.model_fields.keys()})

@@ -60,7 +60,7 @@ def test_corpora_of_a_study(
     here = tmp_path / "resources" / "commoncrawl" / "original" / "training-parallel-commoncrawl.tgz"
     here.parent.mkdir(parents=True)
     here.touch()
-    assert main(["corpora", "--study", str(repository / "studies" / "phrasal2020-en-ru.yaml")]) == 0
+    assert main(["corpora", "--study", str(repository / "studies" / "nguyen2020-en-ru.yaml")]) == 0
     out = capsys.readouterr().out
     by_file = {line.split()[1]: line.split(maxsplit=2)[2] for line in out.splitlines()[1:8]}
     assert by_file["training-parallel-commoncrawl.tgz"].endswith(f" {here.relative_to(tmp_path)}")

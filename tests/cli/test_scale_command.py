@@ -101,7 +101,7 @@ def test_small_keeps_the_language_pair_and_the_annotators() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("phrasal2020-en-ru", "no small corpus of this language pair is registered"),
+        ("nguyen2020-en-ru", "no small corpus of this language pair is registered"),
         ("demo-lm", "the generated corpus has no other size than the study gives it"),
     ],
 )

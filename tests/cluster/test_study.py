@@ -12,7 +12,7 @@ from one_host_slurm import file_system
 from site_of_tests import STUDY, Site
 from warm_python import WarmPython
 
-FEWEST_JOBS = "phrasal2020-lm1b"
+FEWEST_JOBS = "nguyen2020-lm1b"
 
 
 def test_a_study_ends_with_the_table_of_a_run_without_a_cluster(

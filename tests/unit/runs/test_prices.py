@@ -83,7 +83,7 @@ def test_text_stages_cost_lines_and_unknown_numbers_are_named(prices: Prices) ->
 
 
 def test_a_text_of_one_language_takes_half_the_disk_of_pairs(prices: Prices, repository: Path) -> None:
-    of_words = Prices(load_study(repository / "studies" / "phrasal2020-lm1b.yaml"), RATE)
+    of_words = Prices(load_study(repository / "studies" / "nguyen2020-lm1b.yaml"), RATE)
     packing = job("pack_examples", dataset="wmt14", split="train")
     assert prices.of(packing).bytes == 240 * 4_520_620
     (name,) = of_words.study.datasets

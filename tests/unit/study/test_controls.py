@@ -36,7 +36,7 @@ MODELS = [
     ("xu-paper", {"phrase": {"mode": "none"}}),
     ("xu-paper", {"attention": "ngrams", "ngrams": 3, "score": "dot_product"}),
     ("xu-base", {"family": "phrase_representation", "attention": "relative", "rel_k": 40, "ta_tokens": True}),
-    ("ng", {"ngrams": 4}),
+    ("nguyen2020-paper", {"ngrams": 4}),
     ("zh-dl4mt-2", {"readout": "maxout", "readout_width": 10, "attention_width": 30}),
     ("zh-word", {"readout": "maxout"}),
 ]

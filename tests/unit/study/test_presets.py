@@ -153,13 +153,17 @@ EXPECTED: dict[str, tuple[Values, Values, Values]] = {  # model, training, decod
     "xu-paper": ({**XU_MODEL, **PHRASES}, XU_TRAINING, XU_DECODING),
     "xu-paper-big": ({**XU_MODEL, **PHRASES, **BIG, **BIG_DROPOUT}, XU_BIG_TRAINING, XU_DECODING),
     "xu-code": ({**XU_MODEL, **PHRASES, **NEUTRON}, XU_TRAINING, {**XU_DECODING, "length_penalty": 0.0}),
-    "ng-base": (NG_MODEL, NG_TRAINING, NG_DECODING),
-    "ng-big": ({**NG_MODEL, **BIG}, NG_TRAINING, NG_DECODING),
-    "ng-shaw": ({**NG_MODEL, "attention": "relative", "rel_k": 16}, NG_TRAINING, NG_DECODING),
-    "ng": ({**NG_MODEL, "attention": "ngrams", "ngrams": 2, "ngram_score": "query_kernel"}, NG_TRAINING, NG_DECODING),
-    "ng-lm-base": (LM, LM_TRAINING, {}),
-    "ng-lm-shaw": ({**LM, "attention": "relative", "rel_k": 16}, LM_TRAINING, {}),
-    "ng-lm": ({**LM, "attention": "ngrams", "ngrams": 2}, LM_TRAINING, {}),
+    "nguyen2020-base": (NG_MODEL, NG_TRAINING, NG_DECODING),
+    "nguyen2020-big": ({**NG_MODEL, **BIG}, NG_TRAINING, NG_DECODING),
+    "nguyen2020-shaw": ({**NG_MODEL, "attention": "relative", "rel_k": 16}, NG_TRAINING, NG_DECODING),
+    "nguyen2020-paper": (
+        {**NG_MODEL, "attention": "ngrams", "ngrams": 2, "ngram_score": "query_kernel"},
+        NG_TRAINING,
+        NG_DECODING,
+    ),
+    "nguyen2020-lm-base": (LM, LM_TRAINING, {}),
+    "nguyen2020-lm-shaw": ({**LM, "attention": "relative", "rel_k": 16}, LM_TRAINING, {}),
+    "nguyen2020-lm": ({**LM, "attention": "ngrams", "ngrams": 2}, LM_TRAINING, {}),
     "zh-dl4mt": ({**DL4MT, "decoder_layers": 1}, ZH_TRAINING, ZH_DECODING),
     "zh-dl4mt-2": ({**DL4MT, "decoder_layers": 2}, ZH_TRAINING, ZH_DECODING),
     "zh-paper": (BISCALE, ZH_TRAINING, ZH_DECODING),
@@ -261,7 +265,7 @@ def test_another_family_and_another_optimiser_take_what_they_know(study) -> None
     assert system.training.max_updates == 300_000, "the rest of its training is the preset's"
 
 
-@pytest.mark.parametrize("preset", ["ng", "ng-shaw"])
+@pytest.mark.parametrize("preset", ["nguyen2020-paper", "nguyen2020-shaw"])
 def test_the_attention_of_a_preset_comes_with_it_to_phrase_representations(study, preset: str) -> None:
     """And the attention of a study goes over a preset: one system in two spellings."""
     phrases = {"family": "phrase_representation", "pool": "attn", "ta": "on"}
@@ -277,7 +281,7 @@ def test_options_of_another_attention_are_named(problems) -> None:
         "systems.mine.model: rel_k has no effect with attention: tokens, only with attention: relative",
         "systems.mine.model: ngrams has no effect with attention: tokens, only with attention: ngrams",
     ]
-    assert problems({"preset": "ng-shaw", "model": {"ngram_score": "static"}}) == [
+    assert problems({"preset": "nguyen2020-shaw", "model": {"ngram_score": "static"}}) == [
         "systems.mine.model: ngram_score has no effect with attention: relative, only with attention: ngrams"
     ]
 
@@ -285,9 +289,13 @@ def test_options_of_another_attention_are_named(problems) -> None:
 def test_either_count_of_an_update_replaces_the_other(study) -> None:
     by_tokens = study({"preset": "zh-paper", "training": {"tokens_per_update": 4000}}).systems["mine"].training
     assert (by_tokens.tokens_per_update, by_tokens.sentences_per_update) == (4000, None)
-    by_sentences = study({"preset": "ng-base", "training": {"sentences_per_update": 9}}).systems["mine"].training
+    by_sentences = (
+        study({"preset": "nguyen2020-base", "training": {"sentences_per_update": 9}}).systems["mine"].training
+    )
     assert (by_sentences.tokens_per_update, by_sentences.sentences_per_update) == (None, 9)
-    unchanged = study({"preset": "ng-base", "training": {"sentences_per_update": None}}).systems["mine"].training
+    unchanged = (
+        study({"preset": "nguyen2020-base", "training": {"sentences_per_update": None}}).systems["mine"].training
+    )
     assert unchanged.tokens_per_update == 32_768
 
 
@@ -298,6 +306,13 @@ def test_the_last_checkpoints_replace_the_best_ones_of_a_preset(study) -> None:
 
 
 NAMES = ", ".join(EXPECTED)
+
+
+def test_former_names_are_answered_with_the_present_ones(problems, repository: Path) -> None:
+    wrong = f"systems.mine.preset: found \"ng-shaw\", allowed: {NAMES}; it is called 'nguyen2020-shaw' now"
+    assert problems({"preset": "ng-shaw", "model": {"attention": "relative"}}) == [wrong]
+    with pytest.raises(StudyError, match=r"it is called .*nguyen2020-en-de\.yaml now"):
+        load_study(repository / "studies" / "phrasal2020-en-de.yaml")
 
 
 def test_a_preset_with_a_typo_is_one_mistake(problems) -> None:
@@ -335,7 +350,7 @@ def test_a_study_without_chunks_cannot_use_the_bi_scale_presets(tmp_path: Path) 
 
 
 def test_an_update_is_counted_in_one_way(problems) -> None:
-    both = {"preset": "ng-base", "training": {"tokens_per_update": 9, "sentences_per_update": 9}}
+    both = {"preset": "nguyen2020-base", "training": {"tokens_per_update": 9, "sentences_per_update": 9}}
     assert problems(both) == ["systems.mine.training: give either tokens_per_update or sentences_per_update"]
 
 
