@@ -52,7 +52,7 @@ def test_a_plain_system(describe):
     )
     assert head.split() == ["part", "layers", "parameters", "share"]
     found = parameters(out)
-    assert found["words.target_table"] == 100 * 16
+    assert found["embeddings.target_table"] == 100 * 16
     parts = {name for name in found if not name.startswith("  ")} - {"total"}
     assert found["total"] == sum(found[name] for name in parts)
     assert {"  attention", "  source_attention", "  ffn"} < found.keys()
@@ -94,4 +94,4 @@ def test_vocabulary_files_go_before_estimates(describe):
     assert out.splitlines()[0] == (
         "base: transformer, on demo with 7 source and 5 target symbols (results/small/demo.en-de/vocabulary.*.tsv)"
     )
-    assert parameters(out)["words.target_table"] == 5 * 16
+    assert parameters(out)["embeddings.target_table"] == 5 * 16
