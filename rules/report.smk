@@ -6,15 +6,13 @@ report: "../workflow/report/workflow.rst"
 
 rule make_table:
     input:
-        files=[
-            *flow.every(paths.system_scores, systems=flow.study.translating),
-            *flow.every(paths.metric_scores, systems=flow.study.translating),
-            *flow.every(paths.comparison, systems=flow.challengers),
-            *flow.every(paths.perplexity_scores, systems=flow.study.language_models),
-            *flow.every(paths.chunk_accuracies, systems=flow.study.chunking),
-            *flow.every(paths.contrast_accuracy, systems=flow.translating_by_training, splits="contrastive"),
-            *flow.every(paths.compared_splits),
-        ],
+        system_scores=flow.every(paths.system_scores, systems=flow.study.translating),
+        metric_scores=flow.every(paths.metric_scores, systems=flow.study.translating),
+        comparison=flow.every(paths.comparison, systems=flow.challengers),
+        perplexity_scores=flow.every(paths.perplexity_scores, systems=flow.study.language_models),
+        chunk_accuracies=flow.every(paths.chunk_accuracies, systems=flow.study.chunking),
+        contrast_accuracy=flow.every(paths.contrast_accuracy, systems=flow.translating_by_training, splits="contrastive"),
+        compared_splits=flow.every(paths.compared_splits),
     output:
         table=paths.table,
         markdown=report(
@@ -52,25 +50,23 @@ rule make_table:
 rule write_report:
     input:
         table=paths.table,
-        files=[
-            *flow.every(paths.training_record, systems=flow.study.models),
-            *flow.every(paths.dropped_pairs, splits="all"),
-            *flow.every(paths.compared_splits),
-            *flow.every(paths.round_trip, splits="all"),
-            *flow.every(paths.phrase_statistics, splits="train and test"),
-            *flow.every(paths.chunk_statistics, datasets=flow.chunked, splits="all"),
-            *flow.annotators,
-            *flow.every(paths.attention_analysis, systems=flow.study.models),
-            *flow.every(paths.attention_weights, systems=flow.study.models, seeds="first"),
-            *flow.every(paths.contrast_accuracy, systems=flow.translating_by_training, splits="contrastive"),
-            *flow.every(paths.tokens),
-            *flow.every(paths.translated_tokens, systems=flow.study.translating, seeds="first"),
-            *flow.every(paths.system_scores, systems=flow.study.translating),
-            *flow.every(paths.subwords, datasets=flow.with_subwords),
-            *flow.every(paths.parses, "source parses"),
-            *flow.every(paths.phrase_columns),
-            *flow.every(paths.chunk_columns, datasets=flow.chunked),
-        ],
+        training_record=flow.every(paths.training_record, systems=flow.study.models),
+        dropped_pairs=flow.every(paths.dropped_pairs, splits="all"),
+        compared_splits=flow.every(paths.compared_splits),
+        round_trip=flow.every(paths.round_trip, splits="all"),
+        phrase_statistics=flow.every(paths.phrase_statistics, splits="train and test"),
+        chunk_statistics=flow.every(paths.chunk_statistics, datasets=flow.chunked, splits="all"),
+        card=flow.annotators,
+        attention_analysis=flow.every(paths.attention_analysis, systems=flow.study.models),
+        attention_weights=flow.every(paths.attention_weights, systems=flow.study.models, seeds="first"),
+        contrast_accuracy=flow.every(paths.contrast_accuracy, systems=flow.translating_by_training, splits="contrastive"),
+        tokens=flow.every(paths.tokens),
+        translated_tokens=flow.every(paths.translated_tokens, systems=flow.study.translating, seeds="first"),
+        system_scores=flow.every(paths.system_scores, systems=flow.study.translating),
+        subwords=flow.every(paths.subwords, datasets=flow.with_subwords),
+        parses=flow.every(paths.parses, "source parses"),
+        phrase_columns=flow.every(paths.phrase_columns),
+        chunk_columns=flow.every(paths.chunk_columns, datasets=flow.chunked),
     output:
         report=report(
             paths.report,

@@ -6,12 +6,9 @@ import functools
 import importlib
 import pkgutil
 import re
-from collections import defaultdict
-from collections.abc import Iterable
 from pathlib import Path
 
 from phrasemt.artefacts.artefact import Artefact, Pattern, of_dataset, of_study
-from phrasemt.errors import MismatchError
 
 # Kinds of files that need no code here: their stages read and write them, or another program does.
 _PLAIN_KINDS = {
@@ -71,22 +68,6 @@ def by_attribute() -> dict[str, type[Artefact]]:
 def kind_of(path: Path) -> type[Artefact]:
     """The kind of a file by its path: the one whose pattern has the most letters of its own."""
     return next((kind for kind in _most_letters_first() if kind.pattern.fits(path)), kinds()["UserFile"])
-
-
-def by_kind(paths: Iterable[Path], declared: Iterable[str]) -> dict[type[Artefact], list[Path]]:
-    """Files by their kind, in their order. declared: the kinds of such an input of a stage.
-
-    Raises MismatchError for a file of another kind.
-    """
-    expected = " | ".join(declared)
-    found = defaultdict[type[Artefact], list[Path]](list)
-    for path in paths:
-        kind = kind_of(path)
-        if kind.__name__ not in expected.split(" | "):
-            what = "a file of a kind that this stage does not read"
-            raise MismatchError(what, where=path, expected=expected, found=kind.__name__)
-        found[kind].append(path)
-    return found
 
 
 @functools.cache

@@ -9,13 +9,8 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from phrasemt.artefacts import by_kind
-from phrasemt.artefacts.card import Card
-from phrasemt.artefacts.corpus import ComparedSplits, DroppedPairs, RoundTrip, Subwords, Tokens
 from phrasemt.artefacts.scores import SystemScores
-from phrasemt.artefacts.syntax import ChunkStatistics, PhraseStatistics
 from phrasemt.artefacts.table import Table
-from phrasemt.artefacts.training import TrainingRecord
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.files.lines import write_text
 from phrasemt.report.page import fill, write_page
@@ -44,23 +39,44 @@ from phrasemt.stages.report import WriteReport
 log = logging.getLogger("phrasemt.report.report")
 
 
-def write_report(*, settings: WriteReport, cores: int, table: Path, files: list[Path], report: Path) -> None:
+def write_report(
+    *,
+    settings: WriteReport,
+    cores: int,
+    table: Path,
+    training_record: list[Path],
+    dropped_pairs: list[Path],
+    compared_splits: list[Path],
+    round_trip: list[Path],
+    phrase_statistics: list[Path],
+    chunk_statistics: list[Path],
+    card: list[Path],
+    attention_analysis: list[Path],
+    attention_weights: list[Path],
+    contrast_accuracy: list[Path],
+    tokens: list[Path],
+    translated_tokens: list[Path],
+    system_scores: list[Path],
+    subwords: list[Path],
+    parses: list[Path],
+    phrase_columns: list[Path],
+    chunk_columns: list[Path],
+    report: Path,
+) -> None:
     """Write the page of a study.
 
     Raises DataError when a training of the table has no record, MismatchError when a score file is not the one that the
     table was made from, and DamagedFileError for a file that cannot be read or has changed since its stage wrote it.
     """
-    read = by_kind(files, WriteReport.inputs["files"])
     content = Table.read(table)
     titles = dict(content.systems)
-    records = read[TrainingRecord]
-    trainings = [read_training(path) for path in records]
+    trainings = [read_training(path) for path in training_record]
     check_trainings(content, trainings)
     test = PairedTest(samples=settings.samples, seed=settings.seed, repeated=settings.repeated)
-    of_attention = [AttentionAnalysis.read(path) for path in read[AttentionAnalysis]]
-    decided = decided_pairs(map(ContrastAccuracy.read, read[ContrastAccuracy]), test)
-    scores = map(SystemScores.read, read[SystemScores])
-    words = words_of(of_side(read[Tokens], "source"))
+    of_attention = [AttentionAnalysis.read(path) for path in attention_analysis]
+    decided = decided_pairs(map(ContrastAccuracy.read, contrast_accuracy), test)
+    scores = map(SystemScores.read, system_scores)
+    words = words_of(of_side(tokens, "source"))
     gains = list(gains_of(scores=scores, analyses=of_attention, words=words, test=test))
     parts = [
         *length_analyses(gains, titles),
@@ -69,17 +85,29 @@ def write_report(*, settings: WriteReport, cores: int, table: Path, files: list[
         *contrast_analyses(content, settings.controls, decided),
         *attention_analyses(of_attention, titles),
     ]
-    named_by_the_table = {*read[SystemScores], *read[Subwords]}
-    others = [table, *(path for path in files if path not in named_by_the_table)]
+    test_sets = read_test_sets(
+        tokens=tokens,
+        subwords=subwords,
+        translated_tokens=translated_tokens,
+        system_scores=system_scores,
+        parses=parses,
+        phrase_columns=phrase_columns,
+        chunk_columns=chunk_columns,
+        attention_weights=attention_weights,
+    )
+    # The table names the score files and what they are made of.
+    others = [table, *training_record, *dropped_pairs, *compared_splits, *round_trip, *phrase_statistics]
+    others += [*chunk_statistics, *card, *attention_analysis, *attention_weights, *contrast_accuracy, *tokens]
+    others += [*translated_tokens, *parses, *phrase_columns, *chunk_columns]
     sections = [
-        sentences_section(content, read_test_sets(read)),
+        sentences_section(content, test_sets),
         results_section(content),
         scorecard_section(content),
         analyses_section(parts),
         curves_section(content.datasets, trainings, titles),
-        systems_section(content, trainings, records),
-        syntax_section(read[PhraseStatistics], read[ChunkStatistics], read[Card]),
-        data_section(read[DroppedPairs], read[ComparedSplits], read[RoundTrip]),
+        systems_section(content, trainings, training_record),
+        syntax_section(phrase_statistics, chunk_statistics, card),
+        data_section(dropped_pairs, compared_splits, round_trip),
         origins_section(content, others),
         run_section(content, trainings),
     ]

@@ -19,11 +19,8 @@ import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from phrasemt.artefacts import by_kind
 from phrasemt.artefacts.corpus import ComparedSplits
-from phrasemt.artefacts.scores import Comparison, MetricScores, SystemScores
 from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Table
-from phrasemt.artefacts.translations import ChunkAccuracies, ContrastAccuracy, PerplexityScores
 from phrasemt.corpus.compare_splits import describe
 from phrasemt.errors import DataError
 from phrasemt.files.lines import write_lines
@@ -35,21 +32,33 @@ log = logging.getLogger("phrasemt.report.tables")
 
 
 def make_table(
-    *, settings: MakeTable, cores: int, files: list[Path], table: Path, markdown: Path, latex: Path, csv: Path
+    *,
+    settings: MakeTable,
+    cores: int,
+    system_scores: list[Path],
+    metric_scores: list[Path],
+    comparison: list[Path],
+    perplexity_scores: list[Path],
+    chunk_accuracies: list[Path],
+    contrast_accuracy: list[Path],
+    compared_splits: list[Path],
+    table: Path,
+    markdown: Path,
+    latex: Path,
+    csv: Path,
 ) -> None:
     """Make the table of a study from the score files of its systems.
 
     Raises DataError naming a combination of test set, system and seed without a score, and MismatchError for files that
     do not belong to the study or to each other.
     """
-    read = by_kind(files, MakeTable.inputs["files"])
     blocks = [
-        *score_blocks(settings, read[SystemScores], read[MetricScores], read[Comparison]),
-        *perplexity_blocks(settings, read[PerplexityScores]),
-        *chunk_blocks(settings, read[ChunkAccuracies]),
-        *contrast_blocks(settings, read[ContrastAccuracy]),
+        *score_blocks(settings, system_scores, metric_scores, comparison),
+        *perplexity_blocks(settings, perplexity_scores),
+        *chunk_blocks(settings, chunk_accuracies),
+        *contrast_blocks(settings, contrast_accuracy),
     ]
-    notes = _notes_on_splits(settings, read[ComparedSplits])
+    notes = _notes_on_splits(settings, compared_splits)
     for block in blocks:
         if block.test_set is not None and (note := notes.get((block.dataset, block.test_set))):
             block.notes.append(note)
@@ -58,7 +67,7 @@ def make_table(
     write_lines(markdown, to_markdown(result))
     write_lines(latex, to_latex(result))
     write_lines(csv, to_csv(result))
-    log.info("make_table: %d systems, %d blocks, %d files", len(settings.systems), len(blocks), len(files))
+    log.info("make_table: %d systems, %d blocks", len(settings.systems), len(blocks))
 
 
 def _notes_on_splits(settings: MakeTable, paths: Sequence[Path]) -> dict[tuple[str, str], str]:

@@ -1,7 +1,4 @@
-"""The table and the report of a study (rules/report.smk).
-
-Both read many kinds of files, which their functions distinguish by their paths (`phrasemt.artefacts.by_kind`).
-"""
+"""The table and the report of a study (rules/report.smk)."""
 
 from __future__ import annotations
 
@@ -17,10 +14,13 @@ class MakeTable(Stage):
 
     module = "phrasemt.report.tables"
     inputs = files(
-        files=[
-            "SystemScores | MetricScores | Comparison | PerplexityScores | ChunkAccuracies | ContrastAccuracy"
-            " | ComparedSplits"
-        ]
+        system_scores=["SystemScores"],
+        metric_scores=["MetricScores"],
+        comparison=["Comparison"],
+        perplexity_scores=["PerplexityScores"],
+        chunk_accuracies=["ChunkAccuracies"],
+        contrast_accuracy=["ContrastAccuracy"],
+        compared_splits=["ComparedSplits"],
     )
     outputs = files(table="Table", markdown="MarkdownTable", latex="LatexTable", csv="CsvTable")
 
@@ -67,11 +67,23 @@ class WriteReport(Stage):
     module = "phrasemt.report.report"
     inputs = files(
         table="Table",
-        files=[
-            "TrainingRecord | DroppedPairs | ComparedSplits | RoundTrip | PhraseStatistics | ChunkStatistics | Card"
-            " | AttentionAnalysis | AttentionWeights | ContrastAccuracy | Tokens | TranslatedTokens"
-            " | SystemScores | Subwords | Parses | PhraseColumns | ChunkColumns"
-        ],
+        training_record=["TrainingRecord"],
+        dropped_pairs=["DroppedPairs"],
+        compared_splits=["ComparedSplits"],
+        round_trip=["RoundTrip"],
+        phrase_statistics=["PhraseStatistics"],
+        chunk_statistics=["ChunkStatistics"],
+        card=["Card"],
+        attention_analysis=["AttentionAnalysis"],
+        attention_weights=["AttentionWeights"],
+        contrast_accuracy=["ContrastAccuracy"],
+        tokens=["Tokens"],
+        translated_tokens=["TranslatedTokens"],
+        system_scores=["SystemScores"],
+        subwords=["Subwords"],
+        parses=["Parses"],
+        phrase_columns=["PhraseColumns"],
+        chunk_columns=["ChunkColumns"],
     )
     outputs = files(report="Report")
     libraries = ("jinja2", "matplotlib")

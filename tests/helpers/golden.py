@@ -21,7 +21,7 @@ import numpy as np
 from made_table import accuracy
 from stage_settings import settings_file
 
-from phrasemt.artefacts import by_attribute, by_kind, kinds
+from phrasemt.artefacts import by_attribute, kind_of, kinds
 from phrasemt.artefacts.card import Card
 from phrasemt.artefacts.columns import ChunkColumns, PhraseColumns
 from phrasemt.artefacts.corpus import ComparedSplits, DroppedPair, DroppedPairs, RoundTrip, Shared, SplitCounts
@@ -178,12 +178,14 @@ class GoldenStudy:
 
         changes: other files of a kind.
         """
-        (file,) = (one for one in STAGES[stage].stage_files("input") if one.name == "files")
-        written = by_kind((path for path in self.results.rglob("*") if not path.name.endswith(".meta.json")), kinds())
+        written = sorted(path for path in self.results.rglob("*") if not path.name.endswith(".meta.json"))
         found = {
-            name: sorted((path for path in written.get(kind, []) if self._has(name, path)), key=self._place)
-            for name, kind in by_attribute().items()
-            if kind.__name__ in file.kinds
+            file.name: sorted(
+                (path for path in written if kind_of(path).__name__ in file.kinds and self._has(file.name, path)),
+                key=self._place,
+            )
+            for file in STAGES[stage].stage_files("input")
+            if file.many
         }
         return found | changes
 
@@ -204,15 +206,13 @@ class GoldenStudy:
         return tuple(next((order.index(name) for name in names if name in order), -1) for order in orders)
 
     def make_table(self, **changes: list[Path]) -> None:
-        files = [path for paths in self.inputs("make_table", **changes).values() for path in paths]
         names = {"markdown": "md", "latex": "tex", "csv": "csv", "table": "json"}
-        self.run("make_table", {}, files=files, **{one: self.results / f"table.{end}" for one, end in names.items()})
+        inputs = self.inputs("make_table", **changes)
+        self.run("make_table", {}, **inputs, **{one: self.results / f"table.{end}" for one, end in names.items()})
 
     def write_report(self, **changes: list[Path]) -> None:
-        files = [path for paths in self.inputs("write_report", **changes).values() for path in paths]
-        self.run(
-            "write_report", {}, table=self.results / "table.json", files=files, report=self.results / "report.html"
-        )
+        places = {"table": self.results / "table.json", "report": self.results / "report.html"}
+        self.run("write_report", {}, **self.inputs("write_report", **changes), **places)
 
     def run(self, stage: str, wildcards: dict[str, str], **paths: Path | list[Path]) -> None:
         settings = Path(settings_file(STAGES[stage].from_study(self.study, wildcards)))

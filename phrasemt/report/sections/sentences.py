@@ -23,11 +23,8 @@ from numpy.typing import NDArray
 from sacrebleu.metrics import BLEU
 
 from phrasemt.artefacts import kind_of
-from phrasemt.artefacts.artefact import Artefact
 from phrasemt.artefacts.columns import ChunkColumns, PhraseColumns
-from phrasemt.artefacts.corpus import Subwords, Tokens
 from phrasemt.artefacts.scores import SystemScores
-from phrasemt.artefacts.syntax import Parses
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.translations import AttentionWeights, TranslatedTokens
 from phrasemt.errors import check_equal
@@ -82,44 +79,54 @@ def sentences_section(table: Table, contents: Mapping[TestSetName, TestSetConten
     return Section(anchor="sentences", heading="Sentences", content=page, script=text_of("sections/sentences.js"))
 
 
-def read_test_sets(files: Mapping[type[Artefact], Sequence[Path]]) -> dict[TestSetName, TestSetContent]:
-    """Read the files of all test sets that the explorer shows, by kind.
+def read_test_sets(
+    *,
+    tokens: Sequence[Path],
+    subwords: Sequence[Path],
+    translated_tokens: Sequence[Path],
+    system_scores: Sequence[Path],
+    parses: Sequence[Path],
+    phrase_columns: Sequence[Path],
+    chunk_columns: Sequence[Path],
+    attention_weights: Sequence[Path],
+) -> dict[TestSetName, TestSetContent]:
+    """Read the files of all test sets that the explorer shows.
 
     Systems are shown with the seed whose translations are among the files. Columns belong to the units that models
     read: subwords, or tokens of a data set that has none. Attention is known of some sentences.
     Raises MismatchError for a file with another number of sentences than its test set has.
     """
-    source, references = ({_place(path): path for path in of_side(files[Tokens], side)} for side in SIDES)
+    source, references = ({_place(path): path for path in of_side(tokens, side)} for side in SIDES)
     source_units, target_units = (
-        tokens | {_place(path): path for path in of_side(files[Subwords], side)}
-        for side, tokens in zip(SIDES, (source, references), strict=True)
+        words | {_place(path): path for path in of_side(subwords, side)}
+        for side, words in zip(SIDES, (source, references), strict=True)
     )
     contents = {
         place: TestSetContent(list(read_lines(path)), list(read_lines(references[place])))
         for place, path in source.items()
     }
     runs = set()
-    for path in files[TranslatedTokens]:
+    for path in translated_tokens:
         names = TranslatedTokens.pattern.names(path)
         runs.add((names["dataset"], names["system"], names["seed"]))
         contents[names["dataset"], names["split"]].outputs[names["system"]] = list(read_lines(path))
-    for path in files[SystemScores]:
+    for path in system_scores:
         names = SystemScores.pattern.names(path)
         if (names["dataset"], names["system"], names["seed"]) in runs:
             for test_set, of_test_set in SystemScores.read(path).test_sets.items():
                 rows = of_test_set.statistics[METRIC]
                 contents[names["dataset"], test_set].scores[names["system"]] = list(map(sentence_bleu, rows))
-    for place, paths in itertools.groupby(sorted(files[Parses], key=lambda path: (_place(path), path)), _place):
+    for place, paths in itertools.groupby(sorted(parses, key=lambda path: (_place(path), path)), _place):
         keys = [sentence_key(parser_tokens(line)) for line in contents[place].source]
         contents[place].trees = [(one.text if one else None) or "" for one in Annotations.open(list(paths)).find(keys)]
-    for path in files[PhraseColumns]:
+    for path in phrase_columns:
         place = _place(path)
         ends = _of_text(PhraseColumns.open(path), "source", source_units[place])
         contents[place].phrases[PhraseColumns.pattern.names(path)["segmenter"]] = [
             _pieces(units, [0, *ends.values("ends", number).tolist()])
             for number, units in enumerate(_units(source_units[place]))
         ]
-    for path in files[ChunkColumns]:
+    for path in chunk_columns:
         place = _place(path)
         columns = _of_text(ChunkColumns.open(path), "target", target_units[place])
         names_of_labels = columns.description["labels"]
@@ -127,7 +134,7 @@ def read_test_sets(files: Mapping[type[Artefact], Sequence[Path]]) -> dict[TestS
             pieces = _pieces(units, [*columns.values("starts", number).tolist(), len(units)])
             labels = [names_of_labels[label] for label in columns.values("labels", number)]
             contents[place].chunks.append(list(zip(labels, pieces, strict=True)))
-    for path in files[AttentionWeights]:
+    for path in attention_weights:
         content, system = contents[_place(path)], AttentionWeights.pattern.names(path)["system"]
         for forced in read_forced(path):  # test sets keep all their pairs, so a row of the raw text is a place
             content.maps.setdefault(forced.row, []).append({"system": system, **_maps(forced)})

@@ -163,7 +163,11 @@ def test_equal_inputs_give_equal_bytes_in_another_process(study: GoldenStudy) ->
     (study.results / "report.html").unlink()
     command = [
         *(sys.executable, "-m", "phrasemt", "write_report", "--table", study.results / "table.json"),
-        *("--files", *(path for paths in study.inputs("write_report").values() for path in paths)),
+        *(
+            word
+            for name, paths in study.inputs("write_report").items()
+            for word in (f"--{name.replace('_', '-')}", *paths)
+        ),
         *(
             "--report",
             study.results / "report.html",

@@ -199,11 +199,6 @@ def fails(study: GoldenStudy, **inputs: list[Path]) -> str:
     return str(error.value)
 
 
-def test_a_file_of_another_kind_is_refused(study: GoldenStudy) -> None:
-    record = study.path("training_record", system="max", seed=1)
-    assert fails(study, others=[record]).startswith(f"{record}: a file of a kind that this stage does not read")
-
-
 @pytest.mark.parametrize(
     ("what", "message"),
     [
