@@ -39,8 +39,14 @@ _APOSTROPHE = "\u2019"
 _LETTER = r"[^\W\d_]"
 _BETWEEN_LETTERS = re.compile(f"(?<={_LETTER}) {_APOSTROPHE} (?={_LETTER})")
 # What the rules see as a letter: the non-breaking hyphen, and by language further marks in words.
-_HEBREW = f'[\u05f3\u2011]|(?<={_LETTER})["\u05f4](?={_LETTER})'
-_LIKE_LETTERS = {"uz": f"\u2011|(?<=[oOgG])‘|(?<={_LETTER})‘(?={_LETTER})", "he": _HEBREW, "yi": _HEBREW}
+_HEBREW = f'[\u05be\u05f3\u2011]|(?<={_LETTER})["\u05f4](?={_LETTER})'
+# The marks of Armenian stand behind the vowel of a word: emphasis, exclamation, question.
+_LIKE_LETTERS = {
+    "hy": "[\u2011\u055b\u055c\u055e]",
+    "uz": f"\u2011|(?<=[oOgG])‘|(?<={_LETTER})‘(?={_LETTER})",
+    "he": _HEBREW,
+    "yi": _HEBREW,
+}
 _ANY_LETTER = "\u02bb"
 # What belongs to the character beside it: all that is invisible, marks (category M) that are no letters of Moses, and
 # the colours of emoji.
@@ -60,7 +66,7 @@ _CLOSED_BY = {"‘": "’", "‚": "‘’", "‹": "›‹", "›": "›‹", "
 # sacremoses joins “ by counting it together with ", and knows neither ‘ nor ”.
 _STRAIGHT = {_APOSTROPHE: "'", "‘": "'", "”": "“"}
 # Punctuation that it does not know, and that stands where the ASCII character stands.
-_STRAIGHT |= dict(zip("،؛؟۔।॥։።፣፤፧", ",;?.....,;?", strict=True))
+_STRAIGHT |= dict(zip("،؛؟۔।॥։՝።፣፤፧٪", ",;?....,.,;?%", strict=True))
 # French has spaces inside of its quotation marks, other languages have none.
 _GUILLEMETS = {"«": "“", "»": "“"}
 _POINTED = frozenset("«»‹›")
@@ -84,6 +90,9 @@ def moses_detokenizer(language: str) -> Callable[[str], str]:
     moses = MosesDetokenizer("it" if language == "ca" else language)
     may_join = language in _SPLIT_APOSTROPHE - _QUOTES_BY_APOSTROPHES
     straight = str.maketrans(_STRAIGHT if language == "fr" else _STRAIGHT | _GUILLEMETS)
+    if language == "el":
+        straight |= {ord(mark): ";" for mark in "·\u0387"}
+    straightened = _STRAIGHTENED | frozenset(map(chr, straight))
     marks = {mark: _CLOSED_BY[mark] for mark in _CLOSED_BY if language != "fr" or mark not in _POINTED}
 
     def detokenize(line: str) -> str:
@@ -97,7 +106,7 @@ def moses_detokenizer(language: str) -> Callable[[str], str]:
         if not marks.keys().isdisjoint(line):
             tokens = list(_as_brackets(tokens, marks))
         joined = moses.detokenize([token.translate(straight) for token in tokens], unescape=False)
-        if not _STRAIGHTENED.isdisjoint(line):
+        if not straightened.isdisjoint(line):
             joined = _with_characters_of(line, joined)
         return _SPACE_BESIDE_WIDE.sub("", joined) if language in WITHOUT_SPACES else joined
 
@@ -142,7 +151,11 @@ class _Tokenizer(MosesTokenizer):  # type: ignore[misc]
     def __init__(self, language: str, aggressive_dash: bool) -> None:
         super().__init__(language)
         self._like_letters = re.compile(_LIKE_LETTERS.get(language, "\u2011"))
-        self._seen_otherwise = _SEEN_OTHERWISE | frozenset('"\u05f3\u05f4' if language in ("he", "yi") else "")
+        self._seen_otherwise = (
+            _SEEN_OTHERWISE
+            | frozenset("\u055b\u055c\u055e" if language == "hy" else "")
+            | frozenset('"\u05be\u05f3\u05f4' if language in ("he", "yi") else "")
+        )
         in_words = _IN_WORDS.get(language, "")
         self._pad = re.compile(rf"([^{self.IsAlnum}\s\.'\`\,\-{in_words}])") if in_words else self.PAD_NOT_ISALNUM[0]
         self._in_words = re.compile(rf"({in_words})(?=$|[^{self._LOWER}])") if in_words else None

@@ -312,3 +312,17 @@ def test_normalised_punctuation_is_that_of_sacremoses(tmp_path: Path):
     found = tokenize(tmp_path, f"{line}\n", chosen)
     assert (tmp_path / "tokens").read_text() == f"{tokenizer('en')(MosesPunctNormalizer('en').normalize(line))}\n"
     assert found["changed_lines"] == 0
+
+
+@pytest.mark.parametrize(
+    ("language", "line"),
+    [
+        ("hy", "Բարեւ։ Ինչպե՞ս ես, լավ՝ այո՛։"),
+        ("he", "בית־ספר, שלום־עליכם"),
+        ("fa", "سلام، «دنیا»؛ خوبی؟ ۵۰٪"),
+        ("el", "Ναι· όχι; ίσως·"),
+    ],
+)
+def test_marks_of_other_scripts_stand_where_they_stood(language: str, line: str) -> None:
+    tokens = moses_tokenizer(language, aggressive_dash=False)(line)
+    assert moses_detokenizer(language)(tokens) == line
