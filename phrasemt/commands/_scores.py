@@ -6,21 +6,16 @@ import argparse
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, TypeVar
 
-from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.artefacts.scores import MetricComparison, SystemScores
-from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.commands._arguments import in_range
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_parallel
 from phrasemt.runs.display import table
-from phrasemt.scoring.gains import PairedTest
 from phrasemt.scoring.significance import decimals_of, p_text, undecided
-from phrasemt.study.schema import MOST_SAMPLES, SAMPLES, SEED, Study
+from phrasemt.study.schema import MOST_SAMPLES, SAMPLES, Study
 from phrasemt.workflow.paths import Paths
 
-_Kind = TypeVar("_Kind", bound=JsonFile)
 _NUMBERS = ("score", "difference", "p", "p (bootstrap)", "p (swaps)")
 
 
@@ -35,42 +30,11 @@ def read_columns(*paths: Path) -> list[list[str]]:
     return [list(side) for side in zip(*rows, strict=True)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Results:
-    """Files of the systems of a study. source: tokens of its test sets."""
-
-    scores: list[SystemScores]
-    attention: list[AttentionAnalysis]
-    contrasts: list[ContrastAccuracy]
-    source: list[Path]
-
-    @classmethod
-    def of(cls, study: Study, datasets: Iterable[str]) -> Self:
-        """Read the files about some data sets, of the systems and seeds that the study names now."""
-        found = cls(scores=[], attention=[], contrasts=[], source=[])
-        trainings = [{"system": system, "seed": seed} for system in study.systems for seed in study.seeds_of(system)]
-        for name in datasets:
-            dataset, paths = study.datasets[name], Paths.of(study, name)
-            language = dataset.languages[0]
-            sources = [Path(paths.tokens.at(split=test_set, language=language)) for test_set in dataset.test_sets]
-            found.source.extend(path for path in sources if path.exists())
-            for one in trainings:
-                found.scores.extend(_read(SystemScores, [paths.system_scores.at(**one)]))
-                analyses = [paths.attention_analysis.at(split=test_set, **one) for test_set in dataset.test_sets]
-                found.attention.extend(_read(AttentionAnalysis, analyses))
-                contrasts = [paths.of_kind(ContrastAccuracy).at(split=split, **one) for split in dataset.contrastive]
-                found.contrasts.extend(_read(ContrastAccuracy, contrasts))
-        return found
-
-
-def paired_test(study: Study) -> PairedTest:
-    """The test of a study's report."""
-    comparison = study.comparison
-    return PairedTest(samples=comparison.samples, seed=SEED, repeated=study.repeated)
-
-
-def _read(kind: type[_Kind], paths: Iterable[str]) -> Iterator[_Kind]:
-    return (kind.read(path) for path in map(Path, paths) if path.exists())
+def read_scores(study: Study, dataset: str) -> list[SystemScores]:
+    """The score files on a data set, of the systems and seeds that the study names now."""
+    path = Paths.of(study, dataset).system_scores
+    files = (Path(path.at(system=system, seed=seed)) for system in study.systems for seed in study.seeds_of(system))
+    return [SystemScores.read(file) for file in files if file.exists()]
 
 
 def add_samples(parser: argparse.ArgumentParser) -> None:

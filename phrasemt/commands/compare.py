@@ -11,7 +11,7 @@ from pathlib import Path
 
 from phrasemt.artefacts.scores import Scores, SystemScores
 from phrasemt.commands._arguments import add_study_option, choose, in_range, print_changes
-from phrasemt.commands._scores import Results, ScoreRow, add_samples, score_table
+from phrasemt.commands._scores import ScoreRow, add_samples, read_scores, score_table
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines, sentence_name
 from phrasemt.report.sections.sentences import METRIC, sentence_bleu
@@ -27,13 +27,13 @@ from phrasemt.workflow.paths import Paths
 
 @dataclass(frozen=True)
 class _Side:
-    """A system of a study, as the command line names it. results: of all systems of the study on one data set."""
+    """A system of a study, as the command line names it. of_study: the scores of all its systems on one data set."""
 
     given: str
     study: Study
     system: str
     dataset: str
-    results: Results
+    of_study: list[SystemScores]
 
     @property
     def settings(self) -> dict[str, str]:
@@ -43,7 +43,7 @@ class _Side:
     @property
     def scores(self) -> dict[int, SystemScores]:
         """The score files by seed."""
-        return {file.seed: file for file in self.results.scores if file.system == self.system}
+        return {file.seed: file for file in self.of_study if file.system == self.system}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,16 +74,16 @@ def run(options: argparse.Namespace) -> None:
 
 def _sides(options: argparse.Namespace) -> Iterator[_Side]:
     """Yield the systems. The files of each study are read once."""
-    studies: dict[Path, tuple[Study, str, Results]] = {}
+    studies: dict[Path, tuple[Study, str, list[SystemScores]]] = {}
     for given in options.sides:
         file, colon, system = given.rpartition(":")
         path = Path(file) if colon else options.study
         if path not in studies:
             study = load_study(path)
             dataset = choose("data set", options.dataset, list(study.datasets))
-            studies[path] = study, dataset, Results.of(study, [dataset])
-        study, dataset, results = studies[path]
-        yield _Side(given, study, choose("system", system, list(study.systems)), dataset, results)
+            studies[path] = study, dataset, read_scores(study, dataset)
+        study, dataset, scores = studies[path]
+        yield _Side(given, study, choose("system", system, list(study.systems)), dataset, scores)
 
 
 def _settings(of_sides: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
@@ -108,7 +108,7 @@ def _scores(sides: Sequence[_Side], options: argparse.Namespace) -> Iterator[str
     for test_set in next(iter(first.scores.values())).test_sets:
         trainings: dict[tuple[str, str], list[Scores]] = {}  # of each system that was trained with several seeds
         for side in studies:
-            for file in side.results.scores:
+            for file in side.of_study:
                 if file.system in side.study.repeated and test_set in file.test_sets:
                     trainings.setdefault((side.study.study, file.system), []).append(file.test_sets[test_set])
         draws = {"samples": options.samples, "seed": SEED}

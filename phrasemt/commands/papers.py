@@ -31,7 +31,7 @@ from phrasemt.printed.results import (
     paper_named,
     row_at,
 )
-from phrasemt.report.sections.this_run import beside_papers, costs, relative_costs
+from phrasemt.report.costs import beside_papers, costs, relative_costs
 from phrasemt.report.sections.trainings import read_training
 from phrasemt.report.tables import latex_tabular, markdown_rows
 from phrasemt.runs.display import table

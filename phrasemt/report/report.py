@@ -1,7 +1,6 @@
 """The stage `write_report`: one HTML page about a study, which needs no other file and no network.
 
-Each section is made by a module of `sections/`; phrasemt/report/page.py is their frame. Equal inputs give equal bytes
-up to the last section, "This run".
+Each section is made by a module of `sections/`; phrasemt/report/page.py is their frame. Equal inputs give equal bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from phrasemt.report.sections.analyses import (
 )
 from phrasemt.report.sections.results import origins_section, results_section, scorecard_section
 from phrasemt.report.sections.sentences import of_side, read_test_sets, sentences_section
-from phrasemt.report.sections.this_run import run_section
 from phrasemt.report.sections.trainings import (
     check_trainings,
     curves_section,
@@ -109,7 +107,6 @@ def write_report(
         syntax_section(phrase_statistics, chunk_statistics, card),
         data_section(dropped_pairs, compared_splits, round_trip),
         origins_section(content, others),
-        run_section(content, trainings),
     ]
     shown = [section for section in sections if section is not None]
     write_text(report, write_page(settings.title, fill("report.html", table=content, titles=titles), shown))

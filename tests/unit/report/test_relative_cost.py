@@ -11,7 +11,7 @@ from golden import GoldenStudy
 
 from phrasemt.artefacts.training import Metrics
 from phrasemt.printed.results import load_papers
-from phrasemt.report.sections.this_run import SystemCost, beside_papers, costs, relative_costs
+from phrasemt.report.costs import SystemCost, beside_papers, costs, relative_costs
 from phrasemt.report.sections.trainings import read_training
 from phrasemt.study.compared import ComparedCost, compared_costs
 from phrasemt.study.reading import load_study

@@ -1,8 +1,4 @@
-"""The section "This run": date, hosts, commit and costs.
-
-Everything else on the page is equal for equal inputs. No other artefact holds a time or a host. The section stands
-last, so two reports are compared up to its heading. It is made from what the run writes about itself
-(phrasemt/runs/notes.py); a report that no run makes has no such section.
+"""What systems cost beside their baselines, and beside the costs that papers print: `phrasemt papers --study`.
 
 Costs are parameters, training time and decoding time relative to the baseline (Xu et al. 2020, Table 2). Times are
 those of the jobs of the study, so they are comparable only between jobs of one host that had the machine for
@@ -15,44 +11,14 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-from phrasemt.artefacts.table import Table
-from phrasemt.artefacts.training import parameters_text
-from phrasemt.report.page import Section, TextTable, fill
 from phrasemt.report.sections.trainings import TrainingCurve
 from phrasemt.runs.costs import seconds_of_job
-from phrasemt.runs.notes import RunNote, StageNote, notes_of_trainings, now, run_of_this_process, stage_note
+from phrasemt.runs.notes import StageNote, notes_of_trainings, stage_note
 from phrasemt.study.compared import ComparedCost
 from phrasemt.workflow.paths import Paths, log_of
-
-
-def run_section(table: Table, trainings: Sequence[TrainingCurve]) -> Section | None:
-    """Make the section about the run that has started this process; None if there is none."""
-    path = run_of_this_process()
-    note = RunNote.read(path) if path else None
-    if note is None:
-        return None
-    paths = Paths(note.study)
-    notes = filter(None, map(StageNote.read, Path(paths.logs).rglob("*.json")))
-    reports = (training.training for training in notes_of_trainings(paths.model.glob))
-    content = fill(
-        "sections/this_run.html",
-        note=note,
-        begin=_date(note.started),
-        written=_date(now()),
-        hosts=sorted({note.host, *(one.host for one in notes)}),
-        devices=sorted({report.device for report in reports if report}),
-        table=cost_table(note.study, table, trainings),
-    )
-    return Section(anchor="run", heading="This run", content=content)
-
-
-def _date(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M} UTC"
-
 
 Kind = Literal["parameters", "training", "token", "decoding"]
 # Ratios that are at most so far apart count as equal: relative times of one device vary by several percent.
@@ -92,23 +58,6 @@ class RelativeCost(NamedTuple):
     ratios: Mapping[Kind, float | None]
     together: bool
     updates: float | None = None
-
-
-def cost_table(study: str, table: Table, trainings: Sequence[TrainingCurve]) -> TextTable:
-    """Return the costs relative to the baselines; `phrasemt papers` shows the printed ones beside them."""
-    relative = relative_costs(dict(table.systems), table.baselines, costs(study, trainings))
-    return TextTable(
-        caption="Cost relative to the baseline. Training: time of the whole training without evaluations, and time for "
-        "a target token from the median speed. Decoding: wall time of the jobs that translate all test sets, with "
-        "loading. Jobs that ran side by side or on different machines say little: ratios of different hosts or devices "
-        "are left out.",
-        headings=("System", "Data set", "Parameters", "Ratio", "Training", "For a token", "Decoding"),
-        rows=[
-            (title, cost.dataset, parameters_text(cost.parameters, cost.idle), *map(_shown, ratios.values()))
-            for title, cost, ratios, *_ in relative
-        ],
-        left=("Data set",),
-    )
 
 
 def costs(study: str, trainings: Sequence[TrainingCurve]) -> list[SystemCost]:
@@ -197,10 +146,6 @@ def beside_papers(printed: Sequence[ComparedCost], rows: Sequence[RelativeCost])
             else:
                 verdict = f"{'higher' if ours > value else 'lower'} than printed{for_one}"
             yield CostBesidePaper(cost, value, ours, verdict)
-
-
-def _shown(ratio: float | None) -> str:
-    return f"{ratio:.2f}" if ratio else "–"
 
 
 def _ratio(value: float | None, baseline: float | None) -> float | None:
