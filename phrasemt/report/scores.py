@@ -46,7 +46,7 @@ _MEANINGS = {
 }
 _WITH_DIFFERENCE = "bleu_tok", "bleu_detok"  # and metrics of your own
 _NOTED = "bleu_tok"  # the score whose differences the notes describe
-_UNTESTED = "No marks, because no system was trained several times: intervals cover the choice of sentences only."
+_UNTESTED = "One training of each system, not tested: no marks, and intervals cover the choice of sentences only."
 _AGAIN = "delete it and run again"
 _VARIATION = (
     "The deviation between trainings is pooled over the systems with several, and stands for those with one, too."
@@ -359,11 +359,11 @@ def _finding(figure: ComparedFigure, difference: Cell | None) -> str:
         return "baseline" if printed is None else "no difference to the baseline is tested"
     if printed is None:
         return "the paper prints no difference to this baseline"
+    if difference.p_value is None:
+        return "not tested"
     direction = "no direction"
     if printed and difference.value:
         direction = f"{'same' if (printed > 0) == (difference.value > 0) else 'opposite'} direction"
-    if difference.p_value is None:
-        return f"{direction}, not tested"
     if difference.mark:
         return f"{direction}, significant"
     power = difference.power
