@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import json
 import re
 import subprocess
 import sys
@@ -49,6 +50,13 @@ def test_each_kind_of_section_has_a_table_of_its_keys(site: Path) -> None:
     assert re.search(
         r"^## Decoding\n.*?^\| `beam` \| integer \| `\d+` \| &gt; 0 and ≤ ", text, re.MULTILINE | re.DOTALL
     )
+
+
+def test_the_search_leaves_out_the_logs(site: Path) -> None:
+    assert (site / "docs" / "log" / "results.html").exists()
+    places = [item["location"] for item in json.loads((site / "search.json").read_text())["items"]]
+    assert any(place.startswith("docs/results.html") for place in places)
+    assert not [place for place in places if place.startswith("docs/log/")]
 
 
 @needs_browser
