@@ -62,19 +62,6 @@ def test_transformer_closed_form():
     assert count(TransformerModel(encoder_layers=2, decoder_layers=5), v) == body(d, f, 2, 5) + 2 * v * d + v
 
 
-def test_phrase_representation_closed_form():
-    d, f, v = 512, 2048, 1000
-    plain = body(d, f, 6, 6) + 2 * v * d + v
-    rough = plain + combinations(d, 3 * d, 12)
-    attentive = rough + scorers(d, d, 7)
-    assert count(PhraseRepresentationModel(glance="mean"), v) == rough
-    assert count(PhraseRepresentationModel(glance="max"), v) == rough
-    assert count(PhraseRepresentationModel(pool="attn"), v) == attentive
-    assert count(PhraseRepresentationModel(pool="attn", score="dot_product"), v) == rough
-    assert count(PhraseRepresentationModel(pool="attn", ta="on"), v) == attentive + 7 * 6
-    assert count(PhraseRepresentationModel(combine_hidden=4), v) == plain + combinations(d, 4 * d, 12)
-
-
 def without_biases_before_norms(settings: TransformerModel, vocabulary: int) -> float:
     """In millions, as the code base of Xu et al. counts."""
     d, layers = settings.width, settings.encoder_layers + settings.decoder_layers

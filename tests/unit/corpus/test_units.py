@@ -52,18 +52,13 @@ def test_the_splits_keep_the_sentences_of_the_stream(split: list[DemoPair], of_u
     assert {later - place for place, later in itertools.pairwise(places)} <= {8, 9}
 
 
-def test_a_split_without_room_is_refused() -> None:
-    with pytest.raises(ValueError, match="dev has 131 pairs, but its multiword units need 132"):
-        next(demo_pairs(split="dev", pairs=131, seed=1, multiword_units=True))
-
-
 @pytest.mark.parametrize(("pairs", "is_enough"), [(132, True), (131, False)])
 def test_the_stage_writes_the_kinds_of_contrasts(pairs: int, is_enough: bool, tmp_path: Path) -> None:
     settings = GenerateDemo(split="dev", pairs=pairs, seed=1, multiword_units=True, long_sentences=False)
     files = {name: tmp_path / name for name in ("source", "target", "trees", "source_chunks", "target_chunks")}
     contrasts = tmp_path / "contrasts"
     if not is_enough:
-        with pytest.raises(DataError, match="give the split more pairs"):
+        with pytest.raises(DataError, match=r"dev has 131 pairs, but .* need 132.*give the split more pairs"):
             generate_demo(settings=settings, cores=1, contrasts=contrasts, **files)
         assert not any(tmp_path.iterdir())
         return

@@ -49,20 +49,6 @@ def test_language_models_have_their_own_block(built: Built) -> None:
     assert "dev BLEU" in page
 
 
-def test_every_score_has_a_tested_difference_for_the_scorecard(built: Built) -> None:
-    study = built("base", "max")
-    study.make_table()
-    block = Table.read(study.results / "table.json").blocks[0]
-    base, system = (row.cells for row in block.rows)
-    assert {"bleu_tok_uncased", "bleu_tok_compound_split"} <= base.keys()
-    for measure in base:
-        difference = system[f"{measure}_difference"]
-        assert difference.value == pytest.approx(system[measure].value - base[measure].value)
-        assert difference.p_values is not None
-    shown = [column.key for column in block.columns if column.key.endswith("_difference")]
-    assert shown == ["bleu_tok_difference", "bleu_detok_difference"]
-
-
 def test_a_system_with_fewer_seeds_has_means_of_its_own_trainings(built: Built) -> None:
     study = built("base", "once", "max")
     table, page = table_and_page(study)

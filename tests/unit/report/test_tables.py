@@ -20,28 +20,19 @@ from phrasemt.report import tables
 from phrasemt.scoring.significance import holm
 
 
-@pytest.fixture
-def study(study: GoldenStudy) -> GoldenStudy:
-    """The study before its table is made."""
-    for path in study.results.glob("table.*"):
-        path.unlink()
-    return study
-
-
 def table_of(study: GoldenStudy) -> Table:
-    study.make_table()
     return Table.read(study.results / "table.json")
 
 
-def test_cells_are_means_of_their_files(study: GoldenStudy) -> None:
+def test_cells_are_means_of_their_files(finished: GoldenStudy) -> None:
     """Each cell against a mean that the test computes from the JSON of the score files."""
-    table = table_of(study)
+    table = table_of(finished)
     blocks = table.blocks[:3]
     assert [(block.kind, block.dataset, block.test_set) for block in blocks] == [
-        ("scores", *test_set) for test_set in study.test_sets
+        ("scores", *test_set) for test_set in finished.test_sets
     ]
     for block, row in [(scores_block, row) for scores_block in blocks for row in scores_block.rows]:
-        files = [study.path("system_scores", block.dataset, system=row.system, seed=seed) for seed in (1, 2)]
+        files = [finished.path("system_scores", block.dataset, system=row.system, seed=seed) for seed in (1, 2)]
         parts = [json.loads(path.read_text())["test_sets"][block.test_set] for path in files]
         for metric in parts[0]["metrics"]:
             values = [part["metrics"][metric]["score"] for part in parts]
@@ -55,15 +46,19 @@ def test_cells_are_means_of_their_files(study: GoldenStudy) -> None:
             ]
 
 
-def test_differences_come_from_unrounded_scores(study: GoldenStudy) -> None:
-    for block in table_of(study).blocks[:3]:
+def test_differences_come_from_unrounded_scores(finished: GoldenStudy) -> None:
+    for block in table_of(finished).blocks[:3]:
         base, *others = block.rows
         assert not any(key.endswith("_difference") for key in base.cells)
-        for row, metric in itertools.product(others, ("bleu_tok", "bleu_detok")):
+        shown = [column.key for column in block.columns if column.key.endswith("_difference")]
+        assert shown == ["bleu_tok_difference", "bleu_detok_difference"]
+        assert "bleu_tok_uncased" in base.cells  # for the scorecard
+        assert ("bleu_tok_compound_split" in base.cells) == (block.dataset == "demo"), "for targets in German"
+        for row, metric in itertools.product(others, base.cells):
             cell = row.cells[f"{metric}_difference"]
             assert cell.value == pytest.approx(row.cells[metric].value - base.cells[metric].value, abs=1e-9)
             assert cell.text == f"{cell.value:+.2f}"
-            paths = [study.path("comparison", block.dataset, system=other.system) for other in others]
+            paths = [finished.path("comparison", block.dataset, system=other.system) for other in others]
             parts = [json.loads(path.read_text())["test_sets"][block.test_set] for path in paths]
             p_values = [part["metrics"][metric]["p_values"]["over_seeds"] for part in parts]
             p = holm(p_values)[others.index(row)]
@@ -72,19 +67,19 @@ def test_differences_come_from_unrounded_scores(study: GoldenStudy) -> None:
             assert cell.sources[0].path == str(paths[others.index(row)])
 
 
-def test_notes_name_what_a_test_set_shares_with_train(study: GoldenStudy) -> None:
+def test_notes_name_what_a_test_set_shares_with_train(finished: GoldenStudy) -> None:
     blocks = {
-        (block.dataset, block.test_set): block.notes for block in table_of(study).blocks if block.kind == "scores"
+        (block.dataset, block.test_set): block.notes for block in table_of(finished).blocks if block.kind == "scores"
     }
-    assert blocks.keys() == set(study.test_sets)
+    assert blocks.keys() == set(finished.test_sets)
     note = "demo, test: 1 of 60 pairs also in train; 2 of 60 sources also in train; 3 of 60 targets also in train; 1 "
     assert [one.startswith(note) for one in blocks["demo", "test"]].count(True) == 1
     assert any(one.startswith("captions, coco: 2 of 60 pairs also in train") for one in blocks["captions", "coco"])
-    assert "1 of 60 pairs also in train" in (study.results / "table.md").read_text().replace("\n", " ")
+    assert "1 of 60 pairs also in train" in (finished.results / "table.md").read_text().replace("\n", " ")
 
 
-def test_contrasts_by_distance(study: GoldenStudy) -> None:
-    block = table_of(study).blocks[3]
+def test_contrasts_by_distance(finished: GoldenStudy) -> None:
+    block = table_of(finished).blocks[3]
     assert (block.dataset, block.contrast_set, block.size) == ("demo", "test", 1000)
     assert [column.heading for column in block.columns] == ["all (1,000)", "1-2 (300)", "3-4 (400)", "16+ (300)"]
     cell = block.rows[1].cells["16+"]
@@ -95,7 +90,9 @@ def test_contrasts_by_distance(study: GoldenStudy) -> None:
 
 def test_one_seed_and_one_system(golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    table = table_of(GoldenStudy.part(golden, tmp_path, "base", seeds=(1,)))
+    part = GoldenStudy.part(golden, tmp_path, "base", seeds=(1,))
+    part.make_table()
+    table = table_of(part)
     assert [column.heading for column in table.blocks[1].columns] == [
         "BLEU tok",
         "BLEU lc",
@@ -110,15 +107,13 @@ def test_one_seed_and_one_system(golden: Path, tmp_path: Path, monkeypatch: pyte
 
 
 def test_order_of_inputs_does_not_matter(study: GoldenStudy) -> None:
-    study.make_table()
     before = {path.name: path.read_bytes() for path in study.results.glob("table.*") if path.suffix != ".json"}
     study.make_table(**{name: paths[::-1] for name, paths in study.inputs("make_table").items()})
     assert {name: (study.results / name).read_bytes() for name in before} == before
 
 
-def test_markdown_columns_are_aligned(study: GoldenStudy) -> None:
-    study.make_table()
-    lines = (study.results / "table.md").read_text().split("\n")
+def test_markdown_columns_are_aligned(finished: GoldenStudy) -> None:
+    lines = (finished.results / "table.md").read_text().split("\n")
     blocks = [list(group) for is_row, group in itertools.groupby(lines, lambda line: line.startswith("|")) if is_row]
     assert len(blocks) == 4
     for rows in blocks:
@@ -139,9 +134,8 @@ def test_markdown_columns_are_aligned(study: GoldenStudy) -> None:
     assert max(len(line) for line in lines if not line.startswith(("|", "- ", "    "))) <= 100
 
 
-def test_latex_is_balanced_and_escaped(study: GoldenStudy) -> None:
-    study.make_table()
-    latex = (study.results / "table.tex").read_text()
+def test_latex_is_balanced_and_escaped(finished: GoldenStudy) -> None:
+    latex = (finished.results / "table.tex").read_text()
     for environment in ("table", "tabular"):
         assert latex.count(rf"\begin{{{environment}}}") == latex.count(rf"\end{{{environment}}}") == 4
     body = "\n".join(line for line in latex.split("\n") if not line.startswith("%"))
@@ -154,9 +148,9 @@ def test_latex_is_balanced_and_escaped(study: GoldenStudy) -> None:
     assert [row.replace(r"\&", "").count("&") + 1 for row in rows] == columns
 
 
-def test_csv_has_every_number_unrounded(study: GoldenStudy) -> None:
-    table = table_of(study)
-    with (study.results / "table.csv").open(newline="") as stream:
+def test_csv_has_every_number_unrounded(finished: GoldenStudy) -> None:
+    table = table_of(finished)
+    with (finished.results / "table.csv").open(newline="") as stream:
         lines = list(csv.DictReader(stream))
     found = {
         (line["kind"], line["dataset"], line["test_set"], line["system"], line["column"], line["seed"]): line["value"]
@@ -177,11 +171,10 @@ def test_csv_has_every_number_unrounded(study: GoldenStudy) -> None:
     assert {line["title"] for line in lines if line["system"] == "mean"} == {"+ phrases | mean"}
 
 
-@pytest.mark.parametrize("character", ["\u2028", "\u2029", "\x85", "\v", "\f", "\x1c"])
-def test_a_row_of_the_csv_is_a_line(study: GoldenStudy, character: str) -> None:
+def test_a_row_of_the_csv_is_a_line(finished: GoldenStudy) -> None:
     """A signature may hold any text of a metric's command."""
-    table = table_of(study)
-    changed = table.model_copy(update={"blocks": [_with_title(block, f"a{character}b") for block in table.blocks]})
+    table, title = table_of(finished), "a".join("\u2028\u2029\x85\v\f\x1c")
+    changed = table.model_copy(update={"blocks": [_with_title(block, title) for block in table.blocks]})
     lines = list(tables.to_csv(changed))
     assert len(lines) == len(list(tables.to_csv(table)))
     assert len(list(csv.reader(lines))) == len(lines)
@@ -192,6 +185,8 @@ def _with_title(block: Block, title: str) -> Block:
 
 
 def fails(study: GoldenStudy, **inputs: list[Path]) -> str:
+    for path in study.results.glob("table.*"):
+        path.unlink()
     with pytest.raises(PhrasemtError) as error:
         study.make_table(**inputs)
     assert not list(study.results.glob("table.*"))

@@ -1,4 +1,4 @@
-"""From the mirror to clean pairs on the command line, and `phrasemt corpora`."""
+"""`phrasemt corpora`: all corpora, one of them, and those of a study."""
 
 from __future__ import annotations
 
@@ -6,31 +6,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from stage_settings import arguments_of, extracting, fetching
 
 from phrasemt.cli import main
-from phrasemt.files.lines import read_lines
 from phrasemt.registry.corpora import Corpus, corpus
-
-TEST = {"source_language": "en", "target_language": "de", "filters": None}
-OUTPUTS = ("source", "target", "rows", "dropped")
-
-
-def test_from_the_mirror_to_clean_pairs(
-    tmp_path: Path, shared_data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("PHRASEMT_MIRROR", str(shared_data))
-    for language in ("en", "de"):
-        file = tmp_path / "original" / f"val.{language}.gz"
-        assert main(arguments_of("fetch_corpus", fetching("multi30k", file.name), file=file)) == 0
-        side = extracting("multi30k", "val", language)
-        assert main(arguments_of("extract_text", side, files=[file], text=tmp_path / f"val.{language}")) == 0
-    inputs = {"raw_source": [tmp_path / "val.en"], "raw_target": [tmp_path / "val.de"]}
-    outputs = {name: tmp_path / "out" / name for name in OUTPUTS}
-    assert main(arguments_of("clean_pairs", TEST, **inputs, **outputs)) == 0
-    assert list(read_lines(tmp_path / "out" / "rows")) == [str(row) for row in range(1014)]
-    assert "clean_pairs: read 1014 pairs, kept 1014, dropped 0\n" in capsys.readouterr().err
-    assert not [*tmp_path.rglob("*.part"), *tmp_path.rglob("*.partial")]
 
 
 def test_corpora_lists_one_per_line(capsys: pytest.CaptureFixture[str]) -> None:
