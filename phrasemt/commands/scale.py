@@ -1,9 +1,8 @@
 """`phrasemt scale STUDY SIZE --output FILE`: write a study at a smaller size, or its rehearsal; complete in itself.
 
 Two sizes have the same systems with fewer and narrower layers, on texts that everybody has. `micro` runs on the
-generated corpus within minutes and shows that every stage of a study works; Chinese-English on sentences of Tatoeba,
-with as many references as the study has, if they were fetched or stand in the mirror. `small` trains for about an hour
-a system on one core with bfloat16 matrix units, on captions or short sentences of the language pair.
+generated corpus within minutes and shows that every stage of a study works. `small` trains for about an hour a system
+on one core with bfloat16 matrix units, on captions or short sentences of the language pair.
 
 A `rehearsal` keeps models, batches, annotators and corpora, and does little of each: it shows that the study runs on
 the user's machines, and how fast its models train there (`phrasemt plan --gpus`). Scores of none of the
@@ -17,21 +16,17 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from phrasemt.commands._arguments import Output, add_study
 from phrasemt.errors import PhrasemtError, check_equal
-from phrasemt.files.lines import write_lines, write_text
-from phrasemt.files.source_file import MIRROR
+from phrasemt.files.lines import write_text
 from phrasemt.files.yaml import format_yaml, parse_yaml
 from phrasemt.study.datasets import Dataset
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study, System
-from phrasemt.workflow.inputs import file_at_hand
 
 log = logging.getLogger("phrasemt.scale")
 
@@ -125,7 +120,6 @@ _SMALL_CHUNKER: Values = {
     **{part: [{"corpus": "conll2000", "part": part}] for part in ("train", "test")},
     "text": [_CAPTIONS_TRAIN],
 }
-_MICRO_CHUNKER: Values = {**_SMALL_CHUNKER, "text": [], "sentences": 200, "vectors": 0, "hidden": 16, "updates": 20}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -243,22 +237,7 @@ def _model(system: System, size: Size) -> Values:
 
 
 def _micro_datasets(study: Study) -> Values:
-    """Return the generated corpus for each data set, with a parser of its trees where the study has a parser.
-
-    Data sets of Chinese and English are sentences of Tatoeba, where those and the chunks of CoNLL-2000 are at hand.
-    """
-    if all(set(dataset.languages) == {"en", "zh"} and not dataset.source_parser for dataset in study.datasets.values()):
-        pairs, chunks = file_at_hand("tatoeba-zh-en", "cmn-eng.zip"), file_at_hand("conll2000", "conll2000.zip")
-        if pairs and chunks:
-            return {
-                "datasets": {name: _of_tatoeba(dataset, pairs) for name, dataset in study.datasets.items()},
-                "chunkers": {name: {"language": "en", "train": _MICRO_CHUNKER} for name in study.chunkers},
-            }
-        log.warning(
-            "phrasemt scale: English-German in place of Chinese, because tatoeba-zh-en/cmn-eng.zip and "
-            "conll2000/conll2000.zip are not in the mirror; next: name their folder in %s",
-            MIRROR,
-        )
+    """Return the generated corpus for each data set, with a parser of its trees where the study has a parser."""
     parser = "english"
     datasets = {
         name: _kept(dataset, merges=300)
@@ -275,46 +254,6 @@ def _micro_datasets(study: Study) -> Values:
     training = {**trees, "sentences": 200, "vectors": 0, "hidden": 16, "tagger_updates": 40, "epochs": 1}
     parses = any(dataset.source_parser for dataset in study.datasets.values())
     return {"datasets": datasets, **({"parsers": {parser: {"language": "en", "train": training}}} if parses else {})}
-
-
-def _of_tatoeba(dataset: Dataset, archive: Path) -> Values:
-    """Write a sample of Tatoeba to data/tatoeba-zh-en, and return the data set of it.
-
-    A test set has sources with two translations or more, which stand for its references by turns. Train has no
-    sentence of dev and of the test sets.
-    """
-    with zipfile.ZipFile(archive) as opened:
-        lines = opened.read("cmn.txt").decode("utf-8").splitlines()
-    translations: dict[str, list[str]] = {}
-    for line in lines:
-        english, chinese = line.split("\t")[:2]
-        source, target = (chinese, english) if dataset.source_language == "zh" else (english, chinese)
-        translations.setdefault(source, []).append(target)
-    several = [source for source, targets in translations.items() if len(targets) > 1]
-    parts = {name: several[number :: len(dataset.test_sets)][:40] for number, name in enumerate(dataset.test_sets)}
-    held_out = {target for source in several for target in translations[source]}
-    others = [source for source, (target, *more) in translations.items() if not more and target not in held_out]
-    first, *rest = (others[number :: len(others) // 620] for number in range(2))
-    parts |= {"dev": first[:20], "train": rest[0][:600]}
-    texts: dict[str, list[Values]] = {}
-    for name, sources in parts.items():
-        number = len(dataset.references(name)) if name in dataset.test_sets else 1
-        path = f"data/tatoeba-zh-en/{name}"
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        write_lines(Path(f"{path}.{dataset.source_language}"), sources)
-        files = [f"{path}.{dataset.target_language}.{reference}" for reference in range(number)]
-        for reference, file in enumerate(files):
-            write_lines(Path(file), (translations[one][reference % len(translations[one])] for one in sources))
-        text: Values = {"source": f"{path}.{dataset.source_language}", "target": files[0]}
-        texts[name] = [text | ({"references": files[1:]} if number > 1 else {})]
-    return {
-        **_kept(dataset, merges=300),
-        "source_language": dataset.source_language,
-        "target_language": dataset.target_language,
-        "splits": {"train": texts.pop("train"), "dev": texts.pop("dev"), "test": texts},
-        "overlap": "allowed",  # sentences of two or three words
-        **({"target_chunks": dataset.target_chunks.model_dump(exclude_none=True)} if dataset.target_chunks else {}),
-    }
 
 
 def _small_datasets(study: Study) -> Values:

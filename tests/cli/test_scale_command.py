@@ -10,7 +10,6 @@ import pytest
 
 from phrasemt.commands.scale import REHEARSAL, rehearsal, scaled
 from phrasemt.errors import PhrasemtError
-from phrasemt.files.source_file import MIRROR
 from phrasemt.files.yaml import format_yaml, parse_yaml
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
@@ -28,8 +27,7 @@ def at_size(path: Path, size: str) -> Study:
 
 
 @pytest.mark.parametrize("path", STUDIES.values(), ids=lambda path: path.stem)
-def test_every_study_has_a_micro_size_and_a_rehearsal(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(MIRROR, raising=False)
+def test_every_study_has_a_micro_size_and_a_rehearsal(path: Path) -> None:
     study, micro = load_study(path), at_size(path, "micro")
     assert list(micro.systems) == list(study.systems)
     assert micro.study == f"{study.study}-micro"
@@ -68,24 +66,6 @@ def _check_rehearsal(study: Study, little: Study) -> None:
             update={"vocabulary_threshold": dataset.subwords.vocabulary_threshold}
         )
         assert dataset.stands_for is None  # a sample is no data of a paper
-
-
-@pytest.mark.parametrize(("name", "references"), [("zhou2017-zh-en", 4), ("zhou2017-zh-en-open", 1)])
-def test_chinese_at_micro_is_real_text(name, references, shared_data, tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv(MIRROR, str(shared_data))
-    monkeypatch.chdir(tmp_path)
-    study, (dataset,) = load_study(STUDIES[name]), at_size(STUDIES[name], "micro").datasets.values()
-    assert dataset.test_sets == next(iter(study.datasets.values())).test_sets
-    assert (dataset.languages, dataset.tokenizer("source").unit) == (("zh", "en"), "jieba")
-    read = {path.name: path.read_text("utf-8").splitlines() for path in Path("data/tatoeba-zh-en").iterdir()}
-    for test_set in dataset.test_sets:
-        assert len(dataset.references(test_set)) == references
-        of_source = [{*lines} for lines in zip(*(read[f"{test_set}.en.{n}"] for n in range(references)), strict=True)]
-        assert len(of_source) == len({*read[f"{test_set}.zh"]}) == 40
-        assert all(len(lines) > 1 or references == 1 for lines in of_source)
-        assert not {*read["train.zh"]} & {*read[f"{test_set}.zh"]}
-        assert not {*read["train.en.0"]} & set().union(*of_source)
-    assert (len(read["train.zh"]), len(read["dev.zh"])) == (600, 20)
 
 
 def test_small_keeps_the_language_pair_and_the_annotators() -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tatoeba import is_chinese_english, with_tatoeba
+
 from phrasemt.cli import main
+from phrasemt.files.yaml import format_yaml, parse_yaml
 from phrasemt.study.compared import compared_figures
 from phrasemt.study.reading import load_study
 
@@ -18,11 +21,14 @@ STUDIES = [
 ]
 
 
-def micro(study: Path, folder: Path) -> str:
-    """The text of a study at the size micro."""
+def micro(path: Path, folder: Path, corpora: Path | None = None) -> str:
+    """The text of a study at the size micro. corpora: of real sentences, which studies of Chinese then read."""
     output = folder / "micro.yaml"
-    assert main(["scale", str(study), "micro", "--output", str(output)]) == 0
-    return output.read_text(encoding="utf-8")
+    assert main(["scale", str(path), "micro", "--output", str(output)]) == 0
+    text, study = output.read_text(encoding="utf-8"), load_study(path)
+    if corpora is None or not is_chinese_english(study):
+        return text
+    return format_yaml(with_tatoeba(parse_yaml(text), study, corpora, folder))
 
 
 def assert_finished(folder: Path) -> None:

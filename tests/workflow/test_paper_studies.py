@@ -38,9 +38,13 @@ def test_a_study_of_a_paper_runs_to_its_table(
     path: Path, repository: Path, tmp_path: Path, warm: WarmPython, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    if (shared := REPOSITORY.parent / "shared" / "data").is_dir():
-        monkeypatch.setenv(MIRROR, str(shared))  # of Chinese and chunks
-    workplace = Workplace.new(repository, tmp_path, micro(path, tmp_path), warm)
+    corpora = REPOSITORY.parent / "shared" / "data"
+    if corpora.is_dir():
+        monkeypatch.setenv(MIRROR, str(corpora))  # of the chunks
+        text = micro(path, tmp_path, corpora)
+    else:
+        text = micro(path, tmp_path)
+    workplace = Workplace.new(repository, tmp_path, text, warm)
     done = workplace.snakemake()
     assert done.returncode == 0, done.stderr[-5000:]
     assert_finished(tmp_path)
