@@ -33,7 +33,7 @@ from phrasemt.stages.corpus import CleanPairs
 log = logging.getLogger("phrasemt.corpus.clean")
 
 PAIRS_PER_BATCH = 2000  # pairs sent to a process at once
-_FEW = 50  # lines that show no script of a text
+_FIRST, _FEW = 400, 50  # lines that are read for the script of a text, and lines that show none
 Row = tuple[int, tuple[str, ...]]  # row and pair
 
 
@@ -140,7 +140,7 @@ class Cleaning:
             return frozenset(), frozenset()
         listed = scripts_of(languages[0]) | scripts_of(languages[1])
         further = []
-        pairs = [*itertools.islice(_raw_pairs(*self._texts), PAIRS_PER_BATCH)]
+        pairs = [*itertools.islice(_raw_pairs(*self._texts), _FIRST)]
         for side, language in enumerate(languages):
             found = Counter(script for pair in pairs if (script := _main_script(pair[side % len(pair)])) is not None)
             most = {script for script, lines in found.items() if lines > max(_FEW, found.total() / 2)} - listed

@@ -92,7 +92,7 @@ _TAG = re.compile(_TAG_OF_DOCUMENTS, re.IGNORECASE)
 # `@@` at the end of a piece of a word (subword-nmt), U+2581 at the beginning of a word (SentencePiece).
 _SUBWORD = re.compile(rf"(?<=\S){SEPARATOR}(?=\s|$)|(?:(?<=\s)|^){SPACE}(?=\S)")
 # The patterns take 10 microseconds for a line, as much as all of cleaning, so they see a part of a long text.
-_ALL_OF, _EVERY = 512, 32
+_ALL_OF, _EVERY = 128, 128
 
 
 def form_of(line: str, number: int) -> tuple[str, str] | None:
