@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from small_systems import NO_DROPOUT
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 from trainings import settings_of
@@ -42,9 +43,7 @@ SIZE = {
     "width": 64,
     "heads": 4,
     "ffn_width": 128,
-    "dropout": 0.0,
-    "attn_dropout": 0.0,
-    "act_dropout": 0.0,
+    **NO_DROPOUT,
     "tie": "all",
     "norm": "pre",
     "phrase": RANDOM_ENDS,

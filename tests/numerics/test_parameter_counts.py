@@ -8,7 +8,6 @@ docs/parameters.md has the same numbers in a table, which is computed again here
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
 
@@ -277,35 +276,3 @@ def test_the_table_of_the_docs_is_that_of_the_models(text, tmp_path):
             printed[row["system"]] = float(paper)
     assert printed == PRINTED
     assert presets == set(PRESETS)
-
-
-def test_which_vocabularies_explain_the_counts_of_xu(text):
-    """Rows of embeddings in all, in their code base: 512 or 1024 numbers each, and a bias for every second one."""
-    first, last = 0, math.inf
-    for settings, width, printed in ((TransformerModel(**BASE), 512, 88.1), (TransformerModel(**BIG), 1024, 264.1)):
-        without_words = without_biases_before_norms(settings, 1000) * 1e6 - (2 * 1000 * width + 1000)
-        first = max(first, math.ceil(((printed - 0.05) * 1e6 - without_words) / (width + 0.5)))
-        last = min(last, math.floor(((printed + 0.05) * 1e6 - without_words) / (width + 0.5)))
-    assert f"{first:,} to {last:,} rows" in text
-    assert f"{math.ceil(first / 2):,} to {last // 2:,}" in text
-
-    def with_rows(settings: PhraseRepresentationModel, rows: int) -> float:
-        return without_biases_before_norms(settings, XU) + (rows - 2 * XU) * 512.5 / 1e6
-
-    rough, plain = PhraseRepresentationModel(**BASE), TransformerModel(**BASE)
-    fewest, most = 128.95 - with_rows(plain, last), 129.05 - with_rows(plain, first)
-    fitting = [
-        (modules, widths)
-        for modules in (6, 12, 13)
-        for widths in range(1, 9)
-        if fewest < modules * (4 + 3 * widths) * D * D / 1e6 < most
-    ]
-    assert fitting == [(12, 3)], "the weights of the combinations alone"
-
-    fewest, most = 172.95 - with_rows(rough, last), 173.05 - with_rows(rough, first)
-    assert f"{fewest:.2f} to {most:.2f}M" in text
-    for widths, printed in ((1, "3.7M"), (2, "7.4M"), (4, "14.7M"), (12, "44.1M")):
-        added = scorers(D, widths * D, 7) / 1e6
-        assert f"{added:.1f}M" == printed
-        assert printed in text
-        assert not fewest < added < most

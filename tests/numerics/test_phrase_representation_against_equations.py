@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from small_systems import NEUTRON, NO_DROPOUT, SHORT_PHRASES, SMALL
+from test_dl4mt import sigmoid, softmax
 from test_ngram_attention import reference as to_ngrams
 from test_relative_positions import loops as by_distance
 
@@ -23,15 +24,6 @@ from phrasemt.study.architectures import PhraseRepresentationModel, PhraseSegmen
 from phrasemt.symbols import BOS, EOS
 
 SOURCES, TARGETS = [3, 0, 9, 1], [6, 2, 0, 5]
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def softmax(scores):
-    exponentials = [math.exp(score - max(scores)) for score in scores]
-    return [exponential / sum(exponentials) for exponential in exponentials]
 
 
 class Reference:

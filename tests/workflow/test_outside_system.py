@@ -1,4 +1,4 @@
-"""A row of another program in a finished study: the stages that it needs, and nothing else, run."""
+"""What a user brings into a study: translations of another program, and a set of contrastive pairs."""
 
 from __future__ import annotations
 
@@ -88,3 +88,23 @@ def test_files_that_fit_no_test_set_are_refused(
     assert main(["import_translations", *flags, "--settings", settings_file(settings)]) == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.glob("made.*"))
+
+
+FOLDER = "results/tiny/demo.en-de"
+
+
+@pytest.mark.parametrize("system", ["max"])  # it reads phrases of parses, so sources of pairs are parsed, too
+def test_pairs_of_a_file_count_as_the_same_pairs_of_the_generator(finished: Workplace, system: str) -> None:
+    generated = finished.folder / FOLDER / "raw/test.contrasts.tsv"
+    _, *rows = generated.read_text().splitlines()
+    (finished.folder / "pairs.tsv").write_text("".join(f"{row.partition(chr(9))[2]}\n" for row in rows))
+    study = yaml.safe_load(STUDY)
+    study["datasets"]["demo"]["contrast_sets"] = {"mine": [{"pairs": "pairs.tsv"}]}
+    finished.write_study(yaml.safe_dump(study, sort_keys=False))
+    counts = f"{FOLDER}/contrasts/{system}/1"
+    done = finished.snakemake(f"{counts}/mine.json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    mine, own = (json.loads((finished.folder / counts / f"{name}.json").read_text()) for name in ("mine", "test"))
+    assert mine["contrast_set"] == "mine"
+    assert mine["kinds"] == own["kinds"]
+    assert sum(kind["pairs"] for kind in own["kinds"]) == len(rows) > 5

@@ -28,7 +28,6 @@ from phrasemt.runs.start import Journal
 from phrasemt.study.architectures import Layers, PhraseRepresentationModel
 from phrasemt.study.reading import load_study
 from phrasemt.workflow import code
-from phrasemt.workflow.changes import changes_since
 from phrasemt.workflow.flow import Flow
 
 NAMES = ("base", "max", "mean", "bi", "lm")
@@ -221,17 +220,6 @@ def test_other_numbers_of_jobs_and_other_subwords_rerun_what_reads_them(finished
     study["datasets"]["demo"]["parse_jobs"] = 2
     finished.write_study(yaml.safe_dump(study, sort_keys=False))
     assert _planned(finished) == STUDY_CHANGES["parse_jobs"][1] | STUDY_CHANGES["whole words"][1]
-
-
-@pytest.mark.parametrize("change", STUDY_CHANGES)
-def test_commands_know_of_every_change_that_reruns_something(
-    undisturbed: Workplace, change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    study, expected = STUDY_CHANGES[change]
-    (tmp_path / "study.yaml").write_text(study)
-    monkeypatch.chdir(undisturbed.folder)
-    changes = changes_since(load_study(tmp_path / "study.yaml"))
-    assert bool(changes.jobs) == bool(changes.settings) == bool(expected)
 
 
 def test_results_of_other_settings_do_not_leave_the_folder(

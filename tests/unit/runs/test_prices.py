@@ -1,22 +1,26 @@
-"""The price of a study before its run."""
+"""The price of a study before its run, and what jobs are likely to cost by the benchmarks of finished ones."""
 
 from __future__ import annotations
 
 import platform
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import invented_runs
 import pytest
-from invented_runs import report
+from invented_runs import report, took
 
 from phrasemt.artefacts.sidecar import DigestedFile, Sidecar, sidecar_path
 from phrasemt.artefacts.training import TrainingRecord
 from phrasemt.commands._prices import ATTENTIONS, COMPILING, FAMILIES, GPUS, Prices, Rate, rate_here, rate_of
 from phrasemt.commands.plan import describe
 from phrasemt.files.lines import write_lines
+from phrasemt.runs.costs import Costs, Recorded
 from phrasemt.runs.notes import PlannedJob, StageNote
 from phrasemt.runs.plan import Job, Plan
+from phrasemt.runs.start import gpus_of
 from phrasemt.study.architectures import Layers, TransformerModel, own_settings
 from phrasemt.study.reading import load_study
 
@@ -155,3 +159,37 @@ def test_a_machine_without_gpus_costs_hours_of_its_cores(repository: Path) -> No
     assert rate_here(on_gpu=False).basis == rate.basis
     _finished_training(platform.node(), "cpu", 1_000, seed=2)
     assert "rates of 1 finished trainings on cpu of " in rate_here(on_gpu=False).basis
+
+
+def test_the_same_job_counts_first_then_its_rule_and_other_studies_never() -> None:
+    own, other = invented_runs.job("train_model", "a"), invented_runs.job("train_model", "b", threads=4, gpus=1)
+    took(own, 1800)
+    recorded = Recorded("demo")
+    assert recorded.seconds(own) == 1800
+    assert recorded.seconds(other) == 1800
+    assert Recorded("mine").seconds(invented_runs.job("train_model", "c")) is None
+    assert recorded.seconds(invented_runs.job("score_system")) is None
+    estimate = Costs(core_hours=7, bytes=9)
+    assert recorded.of(other, estimate) == Costs(core_hours=2.0, gpu_hours=0.5, bytes=9)
+    assert recorded.of(invented_runs.job("score_system"), estimate) == Costs(core_hours=7, bytes=9, estimated=1)
+
+
+@pytest.mark.parametrize("text", ["", "s\n", "s\tx\n-\t1\n", "\x00\n"])
+def test_damaged_records_are_no_records(text: str) -> None:
+    planned = invented_runs.job("compare_systems")
+    took(planned, 1)
+    Path(planned.benchmark or "").write_text(text)
+    assert Recorded("demo").seconds(planned) is None
+
+
+@pytest.mark.parametrize(
+    ("resources", "gpus"),
+    [
+        ({}, 0),
+        ({"gpu": 4, "gres": "gpu:2"}, 4),
+        ({"gres": "gpu:a100:2", "nodes": 2}, 4),
+        ({"slurm_extra": "--gpus-per-node=4"}, 4),
+    ],
+)
+def test_gpus_are_counted_over_all_nodes(resources: dict[str, Any], gpus: int) -> None:
+    assert gpus_of(SimpleNamespace(resources=resources)) == gpus
