@@ -27,7 +27,6 @@ from phrasemt.study.presets import PRESETS, RENAMED, fill_in
 from phrasemt.study.rows import MosesModel, MosesSystem, OutsideSystem, TableRow
 
 Checkpoints = Annotated[int, Field(gt=0), Number(at_most=1_000, because="all these files of weights stay on the disk")]
-Epsilon = Annotated[float, Field(gt=0), Number(at_most=1, because="a larger number would decide the steps alone")]
 _LARGE_UPDATE = "an update of so much text takes hours"
 
 
@@ -35,9 +34,6 @@ class Adam(Settings):
     """Adam with the Noam schedule: factor * d^-0.5 * min(t^-0.5, t * warmup^-1.5)."""
 
     name: Literal["adam"] = Field("adam", description="Adam (Kingma and Ba 2015)")
-    beta1: Probability = Field(0.9, description="decay of the first moment")
-    beta2: Probability = Field(0.98, description="decay of the second moment")
-    epsilon: Epsilon = Field(1e-9, description="added to the root of the second moment")
     factor: Annotated[float, Field(gt=0), Number(at_most=1_000, because="no training survives such steps")] = Field(
         1.0, description="factor of the schedule (Nguyen et al.: 2)"
     )
@@ -48,8 +44,6 @@ class Adadelta(Settings):
     """Adadelta, which needs no learning rate (Zeiler 2012; used by Zhou et al.)."""
 
     name: Literal["adadelta"] = Field(description="Adadelta")
-    rho: Probability = Field(0.95, description="decay of both running means")
-    epsilon: Epsilon = Field(1e-6, description="added under both roots")
 
 
 def kind_of_optimizer(value: Any) -> str:

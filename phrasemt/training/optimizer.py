@@ -41,11 +41,12 @@ class ScheduledOptimizer:
             by_factor[rate_factors.get(parameter, 1.0)].append(parameter)
         groups = [{"params": parameters, "factor": factor} for factor, parameters in by_factor.items()]
         if isinstance(settings, Adam):
-            betas = (settings.beta1, settings.beta2)
-            self.wrapped = torch.optim.Adam(groups, lr=0.0, betas=betas, eps=settings.epsilon, fused=True)
+            # Vaswani et al. (2017), Section 5.3
+            self.wrapped = torch.optim.Adam(groups, lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
             self._rate = partial(noam, width=width, settings=settings)
         else:
-            self.wrapped = torch.optim.Adadelta(groups, lr=1.0, rho=settings.rho, eps=settings.epsilon)
+            # Bahdanau et al. (2015), Appendix B.2, as dl4mt
+            self.wrapped = torch.optim.Adadelta(groups, lr=1.0, rho=0.95, eps=1e-6)
             self._rate = lambda update: 1.0
 
     def step(self, update: int, finite: Tensor) -> float:

@@ -76,7 +76,7 @@ TRANSCRIPTS = {
             "family: transformer", "family: phrase_representation, glance: maxx"
         )
         + "    training: {max_updates: many}\n",
-        "  - datasets.demo.generator.tests: unknown key; did you mean 'test'?; allowed: train, dev, test, seed\n"
+        "  - datasets.demo.generator.tests: unknown key; did you mean 'test'?; allowed: train, dev, test, ...\n"
         "  - systems.base.model.glance: found \"maxx\", allowed: max, mean; did you mean 'max'?\n"
         '  - systems.base.training.max_updates: found "many", expected a number\n',
     ),

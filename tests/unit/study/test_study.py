@@ -121,7 +121,7 @@ def _refused(section: type[Settings], key: str, value: object) -> bool:
 def test_no_number_of_a_study_is_infinite_or_a_switch_or_text_or_without_a_limit() -> None:
     numbers = dict.fromkeys(_numbers(Study))
     names = {f"{section.__name__}.{key}" for section, key in numbers}
-    assert {"Decoding.beam", "TransformerModel.width", "Adam.epsilon", "ParserTraining.vectors"} <= names
+    assert {"Decoding.beam", "TransformerModel.width", "Adam.factor", "ParserTraining.vectors"} <= names
     for bad in (math.inf, -math.inf, math.nan, True, False, "3", -1, 10**12):
         accepted = {f"{section.__name__}.{key}" for section, key in numbers if not _refused(section, key, bad)}
         # The norm of a gradient has no natural limit, and a limit far above it has no effect.

@@ -53,6 +53,16 @@ def test_a_parameter_with_a_rate_factor_takes_that_share_of_each_step(settings):
     torch.testing.assert_close(third, whole / 3)
 
 
+@pytest.mark.parametrize(
+    ("settings", "constants"),
+    [(Adam(), {"betas": (0.9, 0.98), "eps": 1e-9}), (Adadelta(name="adadelta"), {"rho": 0.95, "eps": 1e-6})],
+    ids=["Vaswani et al.", "Bahdanau et al."],
+)
+def test_the_constants_of_the_optimisers_are_those_of_the_papers(settings, constants):
+    optimizer = ScheduledOptimizer([torch.nn.Parameter(torch.zeros(1))], settings, width=512, rate_factors={})
+    assert constants.items() <= optimizer.wrapped.defaults.items()
+
+
 def test_training_learns_and_writes_a_complete_record(tiny_data, tmp_path):
     record, weights, metrics = run(tiny_data, tmp_path, settings_of())
     assert record["updates"] == 12
