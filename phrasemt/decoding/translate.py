@@ -44,7 +44,7 @@ def translate_examples(
     phrases: phrase columns of the split, or none for a model that does not read them.
     """
     words = Vocabularies.read(source_vocabulary, target_vocabulary)
-    model = load_model(weights, settings.model, words, trained=settings.trained).to(choose_device(cores))
+    model = load_model(weights, settings.model, words).to(choose_device(cores))
     reader = BatchReader.open(examples, words, settings.reads, phrases)
     store = reader.examples
     with tqdm(total=len(store), unit="sentence", disable=None, leave=False) as bar:

@@ -90,7 +90,7 @@ class Translator:
         self._cores = cores
         device = choose_device(cores)
         models = [
-            load_model(one.files["weights"], model, self._words, trained=model.trained_part).to(device)
+            load_model(one.files["weights"], model, self._words).to(device)
             for one, model in ((one, one.settings.model) for one in systems)
         ]
         self._model = models[0]

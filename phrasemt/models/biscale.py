@@ -127,22 +127,11 @@ class State(SearchTensors):
     """Search state of all hypotheses.
 
     first: True before the first word.
-    state: decoder state. With boundary_decode: branch, the state if a chunk began with the newest word (UPDATE).
-    state_if_copied: with branch, the state if no chunk began with the newest word (COPY); else None.
-    update_wins_BKV: with branch, True for each newest word for which UPDATE has the better score; else None.
+    state: decoder state.
     """
 
     first: bool
     state: DecoderState
-    state_if_copied: DecoderState | None = None
-    update_wins_BKV: Tensor | None = None
-
-    def resolve(self, words_BK: Tensor) -> DecoderState:
-        """Return the decoder state of each hypothesis, now that its newest word is known."""
-        if self.state_if_copied is None or self.update_wins_BKV is None:
-            return self.state
-        updated_BK = self.update_wins_BKV.gather(-1, words_BK[..., None]).squeeze(-1)
-        return self.state.where(updated_BK, self.state_if_copied)
 
 
 class Classifier(LinearSum):
@@ -324,43 +313,22 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
         return State(first=True, state=self.initial(memory).map(lambda x, _: x[:, None].expand(-1, beams, -1)))
 
     def step(self, memory: AttentionMemory, state: State, last_tokens_BK: Tensor) -> tuple[Tensor, State]:
-        """One step of the search. With boundary_decode: branch each word has the better score of UPDATE and COPY.
+        """One step of the search: each hypothesis takes the more probable decision about the boundary (C6).
 
-        This is our reading of the paper's "each hypothesis is doubled": two hypotheses with the same words are merged
-        into one with the better score, and the word that continues a hypothesis determines which branch's state it
-        needs. A branch's score has log p(b_t) also with decode_score: words; otherwise nothing would favour the more
-        probable decision.
+        Scores have the log-probabilities of the word, of the decision, and of the likeliest label where a chunk begins
+        (C7).
         """
-        search = self.settings.search
-        steps, last = Steps(self, memory), state.resolve(last_tokens_BK)
+        steps, last = Steps(self, memory), state.state
         e_BKE = self.embeddings.embed_target(last_tokens_BK)
         u_BKH = steps.word_first(steps.word_first.project(e_BKE), last.s_XH)
         boundary_BK2: Tensor = self.boundary(e_BKE, u_BKH)
         updated = self.update_chunk(steps, u_BKH, last)
-        copied = self.copy_chunk(last, updated)
-
-        def continued(state: DecoderState) -> tuple[Tensor, DecoderState]:
-            state = self.update_word(steps, u_BKH, state)
-            return self.embeddings.output.next_log_probs(self.apply_readout(e_BKE, state)), state
-
-        joint = search.decode_score == "joint"
-        label_BK = self.label(updated.p_XP, updated.pe_XQ, updated.c_XC).amax(-1) if joint else 0.0
-        update_BK, copy_BK = boundary_BK2[..., 1] + label_BK, boundary_BK2[..., 0]
-        if search.boundary_decode == "branch" and not state.first:
-            log_probs_BKV, updated_state = continued(updated)
-            copy_log_probs_BKV, copied_state = continued(copied)
-            log_probs_BKV += update_BK[..., None]
-            copy_log_probs_BKV += copy_BK[..., None]
-            update_wins_BKV = log_probs_BKV > copy_log_probs_BKV
-            log_probs_BKV = torch.where(update_wins_BKV, log_probs_BKV, copy_log_probs_BKV)
-            return log_probs_BKV, State(
-                first=False, state=updated_state, state_if_copied=copied_state, update_wins_BKV=update_wins_BKV
-            )
+        label_BK = self.label(updated.p_XP, updated.pe_XQ, updated.c_XC).amax(-1)
         starts_BK = update_is_likelier(boundary_BK2) | state.first
-        log_probs_BKV, next_state = continued(updated.where(starts_BK, copied))
-        if joint or search.boundary_decode == "branch":
-            log_probs_BKV += torch.where(starts_BK, update_BK, copy_BK)[..., None]
-        return log_probs_BKV, State(first=False, state=next_state)
+        chosen = self.update_word(steps, u_BKH, updated.where(starts_BK, self.copy_chunk(last, updated)))
+        log_probs_BKV = self.embeddings.output.next_log_probs(self.apply_readout(e_BKE, chosen))
+        log_probs_BKV += torch.where(starts_BK, boundary_BK2[..., 1] + label_BK, boundary_BK2[..., 0])[..., None]
+        return log_probs_BKV, State(first=False, state=chosen)
 
 
 build = Biscale

@@ -130,7 +130,7 @@ def write_ctranslate2_folder(folder: Path, system: TrainedSystem, texts: Mapping
     """
     words = Vocabularies.read(system.files["source_vocabulary"], system.files["target_vocabulary"])
     settings = system.settings.model
-    model = load_model(system.files["weights"], settings, words, trained=settings.trained_part)
+    model = load_model(system.files["weights"], settings, words)
     with new_folder(folder) as temporary:
         export_ctranslate2(model, settings, words, temporary)
         for role in system.files.keys() & {"codes", "source_counts", "target_counts"}:

@@ -188,17 +188,13 @@ def _check_vocabularies(
         check_digest(wanted[key], found[key], problem, where=where, next_step=next_step)
 
 
-def load_model(
-    path: Path, settings: Architecture, words: Vocabularies, *, trained: Architecture | None = None
-) -> TranslationModel[Any, Any]:
+def load_model(path: Path, settings: Architecture, words: Vocabularies) -> TranslationModel[Any, Any]:
     """Build a model with the weights of a file, in evaluation mode.
 
-    settings: of the model and its search. trained: `settings` without the search's part, if they have one.
     Raises MismatchError when the weights were trained with other settings or other vocabularies.
     """
     tensors, description = load_tensors(path)
-    trained = trained or settings
-    wanted = describe_weights(trained, words)
+    wanted = describe_weights(settings, words)
     again = "train again on this data set, or use the study of these weights"
     _check_vocabularies("weights", description, wanted, where=path, next_step=again)
     try:
@@ -206,7 +202,7 @@ def load_model(
     except ValidationError as error:
         what, next_step = "weights of a model that is not known here", "train again"
         raise DamagedFileError(what, where=path, found=error.errors()[0]["msg"], next_step=next_step) from None
-    if found != trained:
+    if found != settings:
         differing = _differing(wanted["model"], description["model"])
         raise MismatchError(
             "the weights were trained with other settings",

@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 from phrasemt.stages.scoring import SystemOnTestSets
 from phrasemt.stages.stage import VOCABULARIES, ModelStage, Stage, StudyJob, files, of
-from phrasemt.study.architectures import ModelSettings
 from phrasemt.study.schema import Decoding
 from phrasemt.study.tokenization import Tokenizer
 
@@ -19,8 +18,6 @@ class TranslateExamples(ModelStage):
     outputs = files(translations="Translations", tokens="TranslatedTokens", text="TranslatedText")
     libraries = ("torch", "sacremoses")
 
-    model: ModelSettings = of("system.model")
-    trained: ModelSettings = of("system.model.trained_part")  # the settings that the weights carry
     decoding: Decoding = of("system.decoding")
     target_tokenizer: Tokenizer = of("target_tokenizer")
 

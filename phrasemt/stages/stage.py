@@ -170,7 +170,7 @@ class ModelStage(Stage):
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
     libraries: ClassVar[tuple[str, ...]] = ("torch",)
 
-    model: ModelSettings = of("system.model.trained_part")  # the part that its weights depend on
+    model: ModelSettings = of("system.model")
     reads: ModelInputs = of("system.model.model_inputs")
 
     def chosen_module(self) -> str:

@@ -155,11 +155,6 @@ class Architecture(Settings, ABC):
         return False
 
     @property
-    def trained_part(self) -> Architecture:
-        """These settings with the default search: the part that affects training, which names the weights."""
-        return self
-
-    @property
     def model_inputs(self) -> ModelInputs:
         return ModelInputs(
             source=self.translates,
@@ -490,17 +485,6 @@ class Dl4mtModel(RecurrentModel):
         return self._encoder_and_start() + cells + second_layer + self._readout(h, e, context)
 
 
-class BiscaleSearch(Settings):
-    """Search with a chunk-based decoder. It does not affect training."""
-
-    decode_score: Literal["joint", "words"] = Field(
-        "joint", description="log-probabilities in the score: of words, boundaries and labels, or of words only (C7)"
-    )
-    boundary_decode: Literal["argmax", "branch"] = Field(
-        "argmax", description="argmax: each hypothesis takes the more likely boundary decision; branch: it tries both"
-    )
-
-
 class BiscaleModel(RecurrentModel):
     """Chunk-based bi-scale decoder (Zhou et al. 2017), presets zh-paper and zh-code."""
 
@@ -522,7 +506,6 @@ class BiscaleModel(RecurrentModel):
     chunk_query: Literal["v", "p_prev"] = Field(
         "v", description="query of attention chunk: first chunk GRU (authors' code) or last chunk state (paper; C3)"
     )
-    search: BiscaleSearch = Field(default_factory=BiscaleSearch, description="search with boundaries")
     reads_chunks: ClassVar[bool] = True
 
     @model_validator(mode="after")
@@ -543,10 +526,6 @@ class BiscaleModel(RecurrentModel):
         labels = q * (p + q + context + 1) + len(CHUNK_LABELS) * (q + 1)
         readout = self._readout(h, e, context if reads_context else p)
         return self._encoder_and_start() + words + chunks + boundaries + labels + readout
-
-    @property
-    def trained_part(self) -> Architecture:
-        return self.model_copy(update={"search": BiscaleSearch()})
 
 
 _OfThePapers = TransformerModel | PhraseRepresentationModel | LanguageModel | Dl4mtModel | BiscaleModel

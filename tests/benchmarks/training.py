@@ -133,7 +133,7 @@ def train_command(
     """`train_model` as the workflow runs it; the state stands beside the record."""
     transformer = TransformerModel.model_validate({**model, "tie": "all"})
     settings = TrainModel(
-        model=transformer.trained_part,
+        model=transformer,
         reads=transformer.model_inputs,
         rate_width=transformer.learning_rate_width,
         training=Training.model_validate(training),

@@ -168,6 +168,11 @@ TRANSCRIPTS = {
 }
 
 
+def _shortened(messages: str) -> str:
+    """The messages with the first three of a long list of keys."""
+    return re.sub(r"allowed: (\w+, \w+, \w+, )[\w, ]+, [\w, ]+$", r"allowed: \1...", messages, flags=re.MULTILINE)
+
+
 def _head(transcript: str) -> str:
     mistakes = transcript.count("\n")
     return f"study.yaml: {mistakes} mistake{'s' * (mistakes > 1)} in the study\n"
@@ -176,9 +181,7 @@ def _head(transcript: str) -> str:
 @pytest.mark.parametrize(("study", "transcript"), TRANSCRIPTS.values(), ids=TRANSCRIPTS)
 def test_transcript(check: Check, study: str, transcript: str) -> None:
     done = check(study)
-    # Of long lists of keys the first three are enough.
-    shown = re.sub(r"allowed: (\w+, \w+, \w+, )[\w, ]+, [\w, ]+$", r"allowed: \1...", done.stderr, flags=re.MULTILINE)
-    assert shown == f"phrasemt check: error: {_head(transcript)}{transcript}"
+    assert _shortened(done.stderr) == f"phrasemt check: error: {_head(transcript)}{transcript}"
     assert done.stdout == ""
     assert done.returncode == 2
 
@@ -259,7 +262,7 @@ def test_the_workflow_shows_the_same_text_without_a_traceback(snakemake: Snakema
     study, transcript = TRANSCRIPTS["three typos, all three at once"]
     (tmp_path / "study.yaml").write_text(study, encoding="utf-8")
     done = snakemake("--configfile", "study.yaml")
-    assert done.stderr.endswith(f"phrasemt: error: {_head(transcript)}{transcript}")
+    assert _shortened(done.stderr).endswith(f"phrasemt: error: {_head(transcript)}{transcript}")
     assert "Traceback" not in done.stderr
     assert "Snakefile" not in done.stderr
     assert done.returncode == 2

@@ -11,7 +11,6 @@ from phrasemt.models.interface import TranslationModel, build_model
 from phrasemt.study.architectures import (
     Architecture,
     BiscaleModel,
-    BiscaleSearch,
     Dl4mtModel,
     LanguageModel,
     PhraseRepresentationModel,
@@ -38,7 +37,6 @@ NEUTRON = {
 
 SMALL_RECURRENT = {"embedding": 10, "hidden": 7, "attention_width": 9}
 SMALL_BISCALE = {**SMALL_RECURRENT, "family": "biscale", "chunk_hidden": 8, "chunk_embedding": 6}
-WORDS_ALONE = BiscaleSearch(decode_score="words")  # a search's scores are then those of teacher forcing
 SMALL_LM = {"family": "language_model", "layers": 2, "width": 12, "heads": 3, "ffn_width": 20}
 
 SYSTEMS: dict[str, Architecture] = {
@@ -89,10 +87,10 @@ SYSTEMS: dict[str, Architecture] = {
     "dl4mt": Dl4mtModel(family="dl4mt", **SMALL_RECURRENT),
     "dl4mt-2": Dl4mtModel(family="dl4mt", **SMALL_RECURRENT, decoder_layers=2),
     "dl4mt, maxout": Dl4mtModel(family="dl4mt", **SMALL_RECURRENT, readout="maxout", readout_width=4),
-    "bi-scale": BiscaleModel(**SMALL_BISCALE, search=WORDS_ALONE),
-    "bi-scale, word attention": BiscaleModel(**SMALL_BISCALE, search=WORDS_ALONE, attention="word"),
-    "bi-scale, as coded": BiscaleModel(**SMALL_BISCALE, search=WORDS_ALONE, ctx_update="every_step", word_inputs="p+c"),
-    "bi-scale, p_prev": BiscaleModel(**SMALL_BISCALE, search=WORDS_ALONE, chunk_query="p_prev"),
+    "bi-scale": BiscaleModel(**SMALL_BISCALE),
+    "bi-scale, word attention": BiscaleModel(**SMALL_BISCALE, attention="word"),
+    "bi-scale, as coded": BiscaleModel(**SMALL_BISCALE, ctx_update="every_step", word_inputs="p+c"),
+    "bi-scale, p_prev": BiscaleModel(**SMALL_BISCALE, chunk_query="p_prev"),
 }
 # Every value of every setting above, and of two settings most pairs of values. `make test` computes with these.
 PAIRWISE = (

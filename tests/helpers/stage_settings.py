@@ -21,7 +21,7 @@ def settings_file(settings):
 
 def of_model(model):
     """The fields that all stages with a model have (`ModelStage`)."""
-    return {"model": model.trained_part, "reads": model.model_inputs}
+    return {"model": model, "reads": model.model_inputs}
 
 
 def fetching(corpus, file):

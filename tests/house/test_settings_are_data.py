@@ -68,7 +68,7 @@ def _tree(module: str) -> ast.Module:
 
 def test_stages_use_no_computed_attribute_of_settings() -> None:
     computed = _computed()
-    assert {"learning_rate_width", "source_phrases", "source_begins_with_bos", "trained_part", "from_study"} <= computed
+    assert {"learning_rate_width", "source_phrases", "source_begins_with_bos", "from_study"} <= computed
     for module in _of_stages():
         tree = _tree(module)
         used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}

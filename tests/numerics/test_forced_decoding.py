@@ -171,7 +171,7 @@ def test_the_joint_score_of_a_translation_is_its_score_by_forced_decoding(attent
 
 
 def _joint_log_prob(sentence) -> float:
-    """Words, decisions about chunks, and labels where a chunk starts (`decode_score: joint`)."""
+    """Words, decisions about chunks, and labels where a chunk starts."""
     decisions = zip(
         sentence.chunk_starts, sentence.copy_log_probs, sentence.update_log_probs, sentence.label_log_probs, strict=True
     )

@@ -152,10 +152,6 @@ STUDY_CHANGES: dict[str, tuple[str, set[str]]] = {
     "title": (_changed(_at("title", "Another")), {"make_table", "write_report"}),
     "comparison.samples": (_changed(_at("comparison.samples", 11)), _paper(*TRANSLATING)),
     "decoding of one system": (_changed(_at("systems.max.decoding", {"beam": 3})), _translations("max")),
-    "search of a chunk-based decoder": (
-        _changed(_at("systems.bi.model.search", {"decode_score": "words"})),
-        _translations("bi"),
-    ),
     "dropout of one system": (_changed(_at("systems.max.model.dropout", 0.2)), _training("max")),
     "training of the baseline": (_changed(_at("systems.base.training.max_updates", 3)), _training("base")),
     "how the baseline averages": (_changed(_at("systems.base.training.average_last", 1)), _training("base")),

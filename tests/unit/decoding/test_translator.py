@@ -157,7 +157,7 @@ class Texts:
             for parameter in built.parameters():
                 parameter.mul_(2.0)
         weights = self.folder / "weights.safetensors"
-        save_tensors(weights, weights_of(built), describe_weights(model.trained_part, Vocabularies(words, words)))
+        save_tensors(weights, weights_of(built), describe_weights(model, Vocabularies(words, words)))
         settings = SystemSettings(
             source_language="en",
             target_language="de",
@@ -177,11 +177,7 @@ class Texts:
         outputs = {name: self.folder / f"translated.{name}" for name in ("translations", "tokens", "text")}
         translate_examples(
             settings=TranslateExamples(
-                model=model,
-                trained=model.trained_part,
-                reads=model.model_inputs,
-                decoding=DECODING,
-                target_tokenizer=self.tokenizers["target"],
+                model=model, reads=model.model_inputs, decoding=DECODING, target_tokenizer=self.tokenizers["target"]
             ),
             cores=1,
             weights=self.folder / "weights.safetensors",

@@ -142,7 +142,6 @@ BISCALE: Values = {
     "ctx_update": "boundary",
     "word_inputs": "p",
     "chunk_query": "v",
-    "search": {"decode_score": "joint", "boundary_decode": "argmax"},
 }
 
 EXPECTED: dict[str, tuple[Values, Values, Values]] = {  # model, training, decoding
