@@ -1,11 +1,9 @@
-"""Groups of languages that tokenisers and scores distinguish, and Moses' normalisation of punctuation.
+"""Groups of languages that tokenisers and scores distinguish.
 
 Languages have two-letter codes where ISO 639-1 has one, and otherwise three-letter codes of ISO 639-3.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 # Languages for which sacremoses has a list of abbreviations. For other languages it takes the English list.
 _CODES = """as bn ca cs de el en es et fi fr ga gu hi hu is it kn lt lv ml mni mr nl or pa pl pt ro ru sk sl sv ta
@@ -21,11 +19,3 @@ JAPANESE = frozenset({"ja"})
 # Thai, Lao, Khmer, Burmese, Tibetan, Dzongkha: no spaces between words, and no tokeniser here finds the words.
 WITHOUT_TOKENISER = frozenset({"th", "lo", "km", "my", "bo", "dz"})
 WITHOUT_SPACES = CHINESE | JAPANESE | WITHOUT_TOKENISER
-
-
-def punctuation_normalizer(language: str) -> Callable[[str], str]:
-    """Moses' normalize-punctuation for a line of text in a language."""
-    from sacremoses import MosesPunctNormalizer  # takes 0.1 s, and only stages that normalise need it
-
-    normalize: Callable[[str], str] = MosesPunctNormalizer(language).normalize
-    return normalize

@@ -19,7 +19,6 @@ from phrasemt.files.preprocessing import Preprocessing, check_same_preprocessing
 from phrasemt.files.system import digest_file, one_file
 from phrasemt.scoring.bleu import Sides, check_side, score_texts, warn_of_leftovers
 from phrasemt.scoring.significance import compare_scores
-from phrasemt.study.datasets import ReferenceLength
 from phrasemt.study.schema import SEED
 from phrasemt.study.tokenization import Tokenizer, problem_of_language
 
@@ -39,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     origin = parser.add_mutually_exclusive_group(required=True)
     origin.add_argument("--language", metavar="CODE", help="language of the translations, e.g. de")
-    origin.add_argument("--study", type=Path, metavar="STUDY", help="study file whose tokens and lengths are used")
+    origin.add_argument("--study", type=Path, metavar="STUDY", help="study file whose tokens are used")
     add_dataset(parser)
     parser.add_argument("--tokenised", action="store_true", help="the translations are tokens and not raw text")
     parser.add_argument("--tokenised-references", action="store_true", help="the references are tokens")
@@ -58,8 +57,8 @@ def run(options: argparse.Namespace) -> None:
     given = [(path, path) for path in (*options.files, *options.references)]
     for first, second in one_file(given):
         raise PhrasemtError("the same file twice", where=first, found=second, next_step="give another file")
-    tokenizer, reference_length = _convention(options)
-    scores = {str(path): _score(path, tokenizer, reference_length, options) for path in options.files}
+    tokenizer = _tokenizer(options)
+    scores = {str(path): _score(path, tokenizer, options) for path in options.files}
     comparison: Mapping[str, MetricComparison] = {}
     if len(scores) == 2:
         first, second = scores.values()
@@ -68,23 +67,22 @@ def run(options: argparse.Namespace) -> None:
     sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 
-def _convention(options: argparse.Namespace) -> tuple[Tokenizer, ReferenceLength]:
-    """The tokeniser, and which reference's length counts. Raises PhrasemtError for options without effect."""
+def _tokenizer(options: argparse.Namespace) -> Tokenizer:
+    """The tokeniser of the translations. Raises PhrasemtError for options without effect."""
     if options.study is None:
         if options.dataset is not None:
             raise PhrasemtError("a data set belongs to a study", where="--dataset", next_step="give --study, too")
         if problem := problem_of_language(options.language):
             raise PhrasemtError(problem, where="--language")
         try:
-            return Tokenizer.for_language(options.language), "closest"
+            return Tokenizer.for_language(options.language)
         except ValueError as error:
             raise PhrasemtError(str(error), where="--language", next_step="name a study with --study") from None
     study, name = chosen_dataset(options)
-    dataset = study.datasets[name]
-    return dataset.tokenizer("target"), dataset.reference_length
+    return study.datasets[name].tokenizer("target")
 
 
-def _score(path: Path, tokenizer: Tokenizer, reference_length: ReferenceLength, options: argparse.Namespace) -> Scores:
+def _score(path: Path, tokenizer: Tokenizer, options: argparse.Namespace) -> Scores:
     translated, *references = read_columns(path, *options.references)
     for file, side in zip((path, *options.references), (translated, *references), strict=True):
         Preprocessing.of(side).check_plain_text(file)
@@ -110,7 +108,7 @@ def _score(path: Path, tokenizer: Tokenizer, reference_length: ReferenceLength, 
         digests={"tokens": digests, "text": digests},
         tokens_made_by={} if options.tokenised_references else _versions(),
     )
-    return score_texts(sides, tokenizer, reference_length)
+    return score_texts(sides, tokenizer)
 
 
 def _versions() -> dict[str, str]:

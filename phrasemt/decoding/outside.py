@@ -37,14 +37,13 @@ def import_translations(
     what = f"the number of translations is not that of the lines of {reference}"
     next_step = "translate this test set; a sentence without a translation is an empty line"
     check_equal(sentences, len(lines), what, where=translations, next_step=next_step)
-    of_line = both_forms(settings.target_tokenizer, tokenised=settings.form == "tokens")
+    of_line = both_forms(settings.target_tokenizer, tokenised=False)
     token_lines, text_lines = (list(side) for side in zip(*map(of_line, lines), strict=True))
     if not any(token_lines):
         raise DataError("the translations hold no text", where=translations, next_step="name another file")
     Preprocessing.of(lines).check_plain_text(translations)
     counts = check_side(translations, token_lines, translations, text_lines)
-    if settings.form == "text":
-        check_same_preprocessing({str(translations): counts, str(reference): Preprocessing.of(read_lines(reference))})
+    check_same_preprocessing({str(translations): counts, str(reference): Preprocessing.of(read_lines(reference))})
     warn_of_leftovers(translations, text_lines, counts)
     write_lines(tokens, token_lines)
     write_lines(text, text_lines)

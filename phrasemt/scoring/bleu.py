@@ -15,13 +15,10 @@ Several numbers called "BLEU" are in use. Each column of the table is one of the
 signature contains the version of sacremoses.
 
 A test set may have several references. The length of the reference is then, sentence by sentence, that of the reference
-closest to the hypothesis (`multi-bleu.perl`, mteval-v13a, sacreBLEU), or of the shortest one (NIST's mteval-v11b;
-`reference_length: shortest`, for the columns on tokens, whose signatures say `reflen:shortest`).
+closest to the hypothesis (`multi-bleu.perl`, mteval-v13a, sacreBLEU).
 
 sacreBLEU has tokenisers of its own for Chinese (`zh`) and Japanese (`ja-mecab`); Thai and others are scored by
-characters (`char`). TER cuts Chinese and Japanese by sacreBLEU's `asian_support`, and the others into characters. With
-`normalize_punctuation`, translations and references are normalised before the scores on text, and the signature says
-`punctuation:moses`.
+characters (`char`). TER cuts Chinese and Japanese by sacreBLEU's `asian_support`, and the others into characters.
 """
 
 from __future__ import annotations
@@ -42,11 +39,9 @@ from phrasemt.errors import DataError, check_equal
 from phrasemt.files.lines import read_parallel
 from phrasemt.files.preprocessing import Preprocessing
 from phrasemt.files.system import digest_file
-from phrasemt.languages import punctuation_normalizer
 from phrasemt.scoring.multi_bleu import multi_bleu
 from phrasemt.scoring.scores import of_test_sets
 from phrasemt.stages.scoring import ScoreSystem
-from phrasemt.study.datasets import ReferenceLength
 from phrasemt.study.tokenization import Tokenizer
 
 log = logging.getLogger("phrasemt.scoring.bleu")
@@ -81,7 +76,7 @@ def score_system(
     test_sets = {}
     for place, (test_set, (of_tokens, of_text)) in enumerate(of_test_sets(settings.test_sets, tokens, text)):
         sides = read_sides(of_tokens, of_text, *(side[place] for side in references))
-        part = test_sets[test_set] = score_texts(sides, settings.target_tokenizer, settings.reference_length)
+        part = test_sets[test_set] = score_texts(sides, settings.target_tokenizer)
         found = ", ".join(f"{name} {metric.score:.2f}" for name, metric in part.metrics.items())
         log.info("score_system: %s, %s sentences: %s", test_set, f"{part.sentences:,}", found)
     file = SystemScores(dataset=settings.dataset, system=settings.system, seed=settings.seed, test_sets=test_sets)
@@ -148,43 +143,35 @@ def check_side(tokens: Path, token_lines: Sequence[str], text: Path, text_lines:
     return counts
 
 
-def score_texts(sides: Sides, target: Tokenizer, reference_length: ReferenceLength) -> Scores:
+def score_texts(sides: Sides, target: Tokenizer) -> Scores:
     """The scores of one test set in all conventions."""
-    tokenizer = _joined(
-        _signature_of_tokens(target, sides.tokens_made_by), "reflen:shortest" if reference_length == "shortest" else ""
-    )
+    tokenizer = _signature_of_tokens(target, sides.tokens_made_by)
     metrics: dict[str, BleuScore | MetricScore] = {}
     statistics: dict[str, list[list[int | float]]] = {}
 
     def add(name: str, metric: BLEU | CHRF | TER, text: list[str], references: list[list[str]], more: str) -> None:
-        shortest = name.startswith(TOKENISED) and reference_length == "shortest"
-        metrics[name], statistics[name] = _scored(metric, text, references, signature=more, shortest=shortest)
+        metrics[name], statistics[name] = _scored(metric, text, references, signature=more)
 
     add(TOKENISED, multi_bleu(), sides.tokens, sides.reference_tokens, tokenizer)
     lowered, *lowered_references = (list(map(lower_ascii, side)) for side in (sides.tokens, *sides.reference_tokens))
     add(UNCASED, multi_bleu(), lowered, lowered_references, _joined("lower:a-z", tokenizer))
-    # Moses' option -a has already split at hyphens. Nobody uses the combination of both splits.
-    if target.language == "de" and target.unit == "moses" and not target.aggressive_dash:
+    if target.language == "de" and target.unit == "moses":
         split, *split_references = (
             [split_compounds(line) for line in side] for side in (sides.tokens, *sides.reference_tokens)
         )
         add(COMPOUND_SPLIT, multi_bleu(), split, split_references, f"{tokenizer}|compounds:t2t")
-    text, references, text_signature = sides.text, sides.reference, ""
-    if target.normalize_punctuation:
-        normalize = punctuation_normalizer(target.language)
-        text, *references = ([normalize(line) for line in side] for side in (text, *references))
-        text_signature = "punctuation:moses"
+    text, references, cut = sides.text, sides.reference, ""
     # 13a takes a Chinese sentence for one word, so the tokeniser depends on the language.
-    add(DETOKENISED, BLEU(tokenize=target.bleu), text, references, text_signature)
-    add(CHRF2, CHRF(), text, references, text_signature)
-    add(CHRF2PP, CHRF(word_order=2), text, references, text_signature)
+    add(DETOKENISED, BLEU(tokenize=target.bleu), text, references, "")
+    add(CHRF2, CHRF(), text, references, "")
+    add(CHRF2PP, CHRF(word_order=2), text, references, "")
     # TER takes a sentence without spaces for one word. sacreBLEU knows the characters of Chinese and Japanese only.
     if target.bleu == "char":
         text, *references = ([" ".join(line.replace(" ", "")) for line in side] for side in (text, *references))
-        text_signature = _joined(text_signature, "tokens:characters")
+        cut = "tokens:characters"
     is_asian = target.bleu in ("zh", "ja-mecab")
     _warn_of_slow_ter(text)
-    add(TER_, TER(normalized=is_asian, asian_support=is_asian), text, references, text_signature)
+    add(TER_, TER(normalized=is_asian, asian_support=is_asian), text, references, cut)
     return Scores(sentences=len(text), references=sides.digests, metrics=metrics, statistics=statistics)
 
 
@@ -212,22 +199,11 @@ def split_compounds(line: str) -> str:
 
 
 def _scored(
-    metric: BLEU | CHRF | TER,
-    hypotheses: Sequence[str],
-    references: Sequence[Sequence[str]],
-    *,
-    signature: str,
-    shortest: bool,
+    metric: BLEU | CHRF | TER, hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, signature: str
 ) -> tuple[BleuScore | MetricScore, list[list[int | float]]]:
-    """The score with its extended signature, and the statistics of each sentence (phrasemt/scoring/statistics.py).
-
-    shortest: the shortest reference of each sentence gives the length of the reference, for tokens.
-    """
+    """The score with its extended signature, and the statistics of each sentence (phrasemt/scoring/statistics.py)."""
     # sacreBLEU's paired tests call the same functions. The statistics serve the score and the tests.
     rows = metric._extract_corpus_statistics(hypotheses, references)
-    if shortest:
-        lengths = [min(len(line.split()) for line in of_sentence) for of_sentence in zip(*references, strict=True)]
-        rows = [[row[0], length, *row[2:]] for row, length in zip(rows, lengths, strict=True)]
     score = metric._aggregate_and_compute(rows)
     signature = _joined(str(metric.get_signature()), signature)
     if not isinstance(metric, BLEU):
@@ -256,9 +232,7 @@ def _signature_of_tokens(tokenizer: Tokenizer, versions: Mapping[str, str]) -> s
     if tokenizer.unit == "jieba":
         return f"tokens:jieba-{versions.get('jieba', 'unrecorded')}"
     moses = f"sacremoses-{versions['sacremoses']}" if "sacremoses" in versions else "unrecorded"
-    dash = "yes" if tokenizer.aggressive_dash else "no"
-    punctuation = "punctuation:moses" if tokenizer.normalize_punctuation else ""
-    return _joined(f"moses:{moses}|aggressive_dash:{dash}", punctuation)
+    return f"moses:{moses}|aggressive_dash:no"
 
 
 def warn_of_leftovers(path: Path, lines: Sequence[str], counts: Preprocessing) -> None:

@@ -131,7 +131,7 @@ def _pairs_of(text: ContrastText) -> PairsOfFiles:
         return PairsOfFiles(files=len(contrasts_of(text.corpus, text.part).files), kind=text.part)
     if isinstance(text, GeneratedPairs):
         return PairsOfFiles(files=0, kind="", generated=text.generated)
-    return PairsOfFiles(files=len(text.files), kind=text.kind or "")
+    return PairsOfFiles(files=len(text.files), kind="")
 
 
 class CleanPairs(Stage):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from phrasemt.stages.scoring import SystemOnTestSets
 from phrasemt.stages.stage import VOCABULARIES, ModelStage, Stage, StudyJob, files, of
@@ -31,7 +31,6 @@ class ImportTranslations(Stage):
     outputs = files(tokens="TranslatedTokens", text="TranslatedText")
     libraries = ("jieba", "sacremoses")
 
-    form: Literal["text", "tokens"] = of("study.outside.{system}.form")
     target_tokenizer: Tokenizer = of("target_tokenizer")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from phrasemt.stages.stage import Stage, StudyJob, files, of
-from phrasemt.study.datasets import ReferenceLength
 from phrasemt.study.schema import SEED
 from phrasemt.study.tokenization import Tokenizer
 
@@ -35,7 +34,6 @@ class ScoreSystem(SystemOnTestSets):
     libraries = ("sacrebleu",)
 
     references: list[int] = of("references")
-    reference_length: ReferenceLength = of("dataset.reference_length")
     target_tokenizer: Tokenizer = of("target_tokenizer")
 
 

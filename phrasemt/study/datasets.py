@@ -20,9 +20,6 @@ Symbols = Annotated[
 ]
 
 
-ReferenceLength = Literal["closest", "shortest"]
-
-
 def _found_by(find: Callable[[str], object]) -> AfterValidator:
     """Refuse a place in a paper that is unknown; the message names the nearest one."""
 
@@ -87,7 +84,6 @@ class PairsFile(Settings):
     """
 
     pairs: UserPath = Field(description="JSON of LingEval97, or a table")
-    kind: Name | None = Field(None, description="kind of the mistakes, for lines of a table that name none")
 
     @property
     def files(self) -> list[Path]:
@@ -338,11 +334,6 @@ class Dataset(Settings):
     parse_jobs: Annotated[int, Field(gt=0), Number(at_most=64, because="each job loads the parser")] = Field(
         1, description="number of jobs that parse or tag the training pairs; changes no result"
     )
-    reference_length: ReferenceLength = Field(
-        "closest",
-        description="with several references, the length of which one the brevity penalty of tokenised BLEU takes. "
-        "closest: to the hypothesis (multi-bleu.perl, mteval-v13a); shortest: NIST's mteval-v11b",
-    )
     stands_for: PaperDataPlace | None = Field(
         None,
         description="these are the data of a paper, e.g. xu2020/en-de (`phrasemt papers`): printed figures are "
@@ -450,8 +441,6 @@ class Dataset(Settings):
             for test_set in self.test_sets
             if len({len(_references_of(text)) for text in self.texts_of_split(test_set)}) > 1
         )
-        if self.differs("reference_length") and all(len(self.references(name)) == 1 for name in self.test_sets):
-            raise ValueError("reference_length has no effect, because no test set has several references")
         return self
 
     @model_validator(mode="after")

@@ -40,13 +40,9 @@ class OutsideSystem(TableRow):
         Annotated[Path, Tag("one")] | Annotated[dict[str, Path], Tag("several")],
         Discriminator(lambda value: "several" if isinstance(value, dict) else "one"),
     ] = Field(
-        description="file of the translations of the test set, UTF-8, a line for each sentence, also as .gz; with "
-        "several test sets a file for each one: {test_set: FILE}, or {data_set.test_set: FILE} with several data sets"
-    )
-    form: Literal["text", "tokens"] = Field(
-        "text",
-        description="text: raw text, which is tokenised as the data set is; tokens: tokens of the data set, separated "
-        "by spaces, subwords joined",
+        description="file of the translations of the test set, raw text in UTF-8, a line for each sentence, also as "
+        ".gz; with several test sets a file for each one: {test_set: FILE}, or {data_set.test_set: FILE} with several "
+        "data sets"
     )
 
     @field_validator("translations")

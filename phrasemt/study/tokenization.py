@@ -68,36 +68,18 @@ class Tokenization(Settings):
     target: TokenUnit | None = Field(
         None, description="tokens of the target side, as for source; tokens of the text of a monolingual data set"
     )
-    aggressive_dash: bool = Field(
-        False, description="Moses' option -a, for sides of moses: a hyphen between letters becomes @-@"
-    )
-    normalize_punctuation: bool = Field(
-        False,
-        description="Moses' normalize-punctuation, for sides of moses: typographic quotes, apostrophes and dashes "
-        "become ASCII characters before the text is tokenised, and in the reference of bleu_detok and chrf2",
-    )
 
     def tokenizer(self, side: Side, language: str) -> Tokenizer:
         """The tokeniser of a side in a language. Raises ValueError for a language that the unit does not suit."""
-        return Tokenizer.for_language(
-            language,
-            getattr(self, side),
-            aggressive_dash=self.aggressive_dash,
-            normalize_punctuation=self.normalize_punctuation,
-        )
+        return Tokenizer.for_language(language, getattr(self, side))
 
     def problems(self, languages: Mapping[Side, str]) -> Iterator[str]:
-        """Units that do not suit the language of a side, and options without effect."""
-        units = set()
+        """Units that do not suit the language of a side."""
         for side, language in languages.items():
             try:
-                units.add(self.tokenizer(side, language).unit)
+                self.tokenizer(side, language)
             except ValueError as error:
-                units.add("moses")  # the only problem of this side
                 yield f"tokenization.{side}: {error}"
-        if "moses" not in units:
-            for key in filter(self.differs, ("aggressive_dash", "normalize_punctuation")):
-                yield f"tokenization.{key} has no effect, because no side is tokenised by moses"
 
 
 BleuTokenizer = Literal["13a", "zh", "ja-mecab", "char"]
@@ -113,19 +95,10 @@ class Tokenizer(Settings):
 
     language: str  # two-letter code where there is one; Moses chooses its rules by it
     unit: TokenUnit
-    aggressive_dash: bool
-    normalize_punctuation: bool
     bleu: BleuTokenizer
 
     @classmethod
-    def for_language(
-        cls,
-        code: str,
-        chosen: TokenUnit | None = None,
-        *,
-        aggressive_dash: bool = False,
-        normalize_punctuation: bool = False,
-    ) -> Tokenizer:
+    def for_language(cls, code: str, chosen: TokenUnit | None = None) -> Tokenizer:
         """The tokeniser for a language; chosen: the unit in the study, or None for the default of the language.
 
         Raises ValueError for a language that the unit does not suit.
@@ -139,10 +112,4 @@ class Tokenizer(Settings):
             )
         if unit == "jieba" and language not in CHINESE:
             raise ValueError(f'found "jieba", which cuts Chinese only and not {code}; allowed: moses, space, character')
-        return cls(
-            language=language,
-            unit=unit,
-            aggressive_dash=unit == "moses" and aggressive_dash,
-            normalize_punctuation=unit == "moses" and normalize_punctuation,
-            bleu=_BLEU.get(language, "13a"),
-        )
+        return cls(language=language, unit=unit, bleu=_BLEU.get(language, "13a"))

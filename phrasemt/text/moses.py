@@ -76,12 +76,12 @@ _WIDE = "\u2e80-\u9fff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ff
 _SPACE_BESIDE_WIDE = re.compile(f"(?<=[{_WIDE}]) | (?=[{_WIDE}])")
 
 
-def moses_tokenizer(language: str, *, aggressive_dash: bool) -> Callable[[str], str]:
+def moses_tokenizer(language: str) -> Callable[[str], str]:
     """A function from a line of text to its escaped Moses tokens, separated by single spaces.
 
-    language: two-letter code where there is one. aggressive_dash: Moses' option -a, a hyphen between letters is @-@.
+    language: two-letter code where there is one.
     """
-    return _Tokenizer(language, aggressive_dash).cut
+    return _Tokenizer(language).cut
 
 
 def moses_detokenizer(language: str) -> Callable[[str], str]:
@@ -148,7 +148,7 @@ class _Tokenizer(MosesTokenizer):  # type: ignore[misc]
     _LOWER = "".join(Perluniprops().chars("Lowercase_Letter"))
     _XML = frozenset("&|<>'\"[]")
 
-    def __init__(self, language: str, aggressive_dash: bool) -> None:
+    def __init__(self, language: str) -> None:
         super().__init__(language)
         self._like_letters = re.compile(_LIKE_LETTERS.get(language, "\u2011"))
         self._seen_otherwise = (
@@ -159,7 +159,6 @@ class _Tokenizer(MosesTokenizer):  # type: ignore[misc]
         in_words = _IN_WORDS.get(language, "")
         self._pad = re.compile(rf"([^{self.IsAlnum}\s\.'\`\,\-{in_words}])") if in_words else self.PAD_NOT_ISALNUM[0]
         self._in_words = re.compile(rf"({in_words})(?=$|[^{self._LOWER}])") if in_words else None
-        self._dash = self.AGGRESSIVE_HYPHEN_SPLIT if aggressive_dash else None
         self._commas = (self.COMMA_SEPARATE_1, self.COMMA_SEPARATE_2, self.COMMA_SEPARATE_3)
         if language == "en":
             self._apostrophes = self.ENGLISH_SPECIFIC_APOSTROPHE
@@ -188,8 +187,6 @@ class _Tokenizer(MosesTokenizer):  # type: ignore[misc]
         text = " ".join(self._pad.split(text))  # the pattern is one group, which split keeps
         if self._in_words:
             text = self._in_words.sub(r" \1 ", text)
-        if self._dash and "-" in text:
-            text = self._dash[0].sub(self._dash[1], text)
         if ".." in text:
             text = self.replace_multidots(text)
         if "," in text:

@@ -19,7 +19,7 @@ from sacrebleu.metrics import BLEU
 from phrasemt.artefacts.corpus import RoundTrip
 from phrasemt.files.lines import read_parallel
 from phrasemt.files.parallel import convert_lines
-from phrasemt.languages import WITH_MOSES_RULES, punctuation_normalizer
+from phrasemt.languages import WITH_MOSES_RULES
 from phrasemt.stages.subwords import TokenizeText
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.symbols import SPACE, escape, unescape
@@ -59,11 +59,7 @@ def line_tokenizer(settings: Tokenizer) -> Callable[[str], str]:
         return _jieba_tokenizer()
     if settings.unit == "space":
         return lambda line: escape(_plain(line))
-    tokenize = moses_tokenizer(settings.language, aggressive_dash=settings.aggressive_dash)
-    if not settings.normalize_punctuation:
-        return tokenize
-    normalize = punctuation_normalizer(settings.language)
-    return lambda line: tokenize(normalize(line))
+    return moses_tokenizer(settings.language)
 
 
 def line_detokenizer(settings: Tokenizer) -> Callable[[str], str]:
@@ -132,9 +128,8 @@ def _measure_round_trip(settings: Tokenizer, text: Path, tokens: Path, lines: in
 
 
 def _sample(settings: Tokenizer, text: Path, tokens: Path, lines: int) -> Iterator[tuple[str, str]]:
-    """Lines of the text, with normalised punctuation if the tokens have it, and the same lines made of tokens again."""
-    normalize = punctuation_normalizer(settings.language) if settings.normalize_punctuation else str
+    """Lines of the text, and the same lines made of tokens again."""
     detokenize = line_detokenizer(settings)
     step = max(1, -(-lines // _ROUND_TRIP_LINES))
     for line, line_of_tokens in itertools.islice(read_parallel(text, tokens), 0, None, step):
-        yield normalize(line), detokenize(line_of_tokens)
+        yield line, detokenize(line_of_tokens)

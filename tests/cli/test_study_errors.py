@@ -161,9 +161,9 @@ TRANSCRIPTS = {
         "checkpoints, or a sample of the training texts\n"
         '  - datasets.demo.splits.test: found [{"corpus": "c", "part": "p"}], expected a mapping of keys to values: '
         "texts of each test set, by name\n"
-        "  - systems.theirs.translations: found 3, expected a path: file of the translations of the test set, UTF-8, a "
-        "line for each sentence, also as .gz; with several test sets a file for each one: {test_set: FILE}, or "
-        "{data_set.test_set: FILE} with several data sets\n",
+        "  - systems.theirs.translations: found 3, expected a path: file of the translations of the test set, raw text "
+        "in UTF-8, a line for each sentence, also as .gz; with several test sets a file for each one: "
+        "{test_set: FILE}, or {data_set.test_set: FILE} with several data sets\n",
     ),
 }
 

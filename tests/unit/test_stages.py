@@ -69,16 +69,15 @@ def _study(changes: dict[str, Any] | None = None) -> Study:
 CHANGES = {
     "seeds": ([1, 2], {"make_table", "write_report"}),
     "datasets.demo.generator": ({"train": 10, "dev": 8, "test": 7}, {"generate_demo"}),
-    "datasets.demo.contrast_sets": ({"pairs": [{"pairs": "p.tsv", "kind": "number"}]}, {"extract_contrasts"}),
+    "datasets.demo.contrast_sets": ({"pairs": [{"pairs": "p.tsv"}, {"pairs": "q.tsv"}]}, {"extract_contrasts"}),
     "datasets.demo.tokenization": (
-        {"aggressive_dash": True},
+        {"target": "character"},
         {"tokenize_text", "translate_examples", "import_translations", "translate_with_moses"}
         | {"score_system", "score_contrasts"},
     ),
     "datasets.demo.subwords.unit": ("word", {"build_vocabulary", "score_perplexity"}),
     "systems.max.title": ("+ Max", {"make_table"}),
     "systems.max.stands_for": (["xu2020/table-2/max"], {"make_table", "write_report"}),
-    "systems.other.form": ("tokens", {"import_translations"}),
     "systems.phrases.tuning": ({"runs": 5}, {"tune_moses"}),
     "systems.phrases.decoding": ({"stack": 5}, {"tune_moses", "translate_with_moses"}),
     "systems.base.model": ({"family": "transformer", "dropout": 0.2}, set()),

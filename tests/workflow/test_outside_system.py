@@ -58,15 +58,15 @@ def test_a_translation_of_another_program_becomes_a_row(finished: Workplace) -> 
 
 
 @pytest.mark.parametrize(
-    ("content", "form", "message"),
+    ("content", "message"),
     [
-        (b"ein Satz .\n" * 19, "tokens", "expected 20, found 19"),
-        (b"ein Satz .\n" * 21, "tokens", "found 21"),
-        (b"", "text", "found 0)"),
-        (b"\n" * 20, "text", "the translations hold no text"),
-        (b"\x00\xff\xfe\x89" * 500, "text", "other.de, line 1, byte 2: not UTF-8"),
-        (b"ein Sa@@ tz .\n" * 20, "tokens", "@@"),
-        (b"ein Satz &apos;.\n" * 20, "text", "preprocessed in different ways"),
+        (b"ein Satz .\n" * 19, "expected 20, found 19"),
+        (b"ein Satz .\n" * 21, "found 21"),
+        (b"", "found 0)"),
+        (b"\n" * 20, "the translations hold no text"),
+        (b"\x00\xff\xfe\x89" * 500, "other.de, line 1, byte 2: not UTF-8"),
+        (b"ein Sa@@ tz .\n" * 20, "@@"),
+        (b"ein Satz &apos;.\n" * 20, "preprocessed in different ways"),
     ],
 )
 def test_files_that_fit_no_test_set_are_refused(
@@ -75,14 +75,13 @@ def test_files_that_fit_no_test_set_are_refused(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     content: bytes,
-    form: str,
     message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("other.de").write_bytes(content)
     folder = undisturbed.results / "demo.en-de"
     sidecar = Sidecar.beside(folder / "translations/base/1/test.tok")
-    settings = {"form": form, "target_tokenizer": sidecar.settings["target_tokenizer"]}
+    settings = {"target_tokenizer": sidecar.settings["target_tokenizer"]}
     files = {"translations": "other.de", "reference": str(folder / "corpus/test.de"), "tokens": "made.tok"}
     flags = [word for name, path in {**files, "text": "made.txt"}.items() for word in (f"--{name}", path)]
     assert main(["import_translations", *flags, "--settings", settings_file(settings)]) == 2

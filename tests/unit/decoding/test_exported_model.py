@@ -35,7 +35,7 @@ def _study(folder: Path, **changes: object) -> dict:
         "target_language": "de",
         "splits": {"train": text, "dev": text, "test": {"test": text}},
         "overlap": "allowed",
-        "tokenization": {"aggressive_dash": True},
+        "tokenization": {"source": "character"},
         "subwords": {"merges": 12, "vocabulary_threshold": 0},
     }
     systems = {"base": {"model": {"family": "transformer", **SIZE}}}
@@ -89,7 +89,7 @@ def _write(raw: dict) -> Path:
 def test_a_training_starts_from_an_exported_model_with_its_subwords(started, exported, tmp_path):
     study = read_study(_write(started))
     data = study.datasets["NAME"]
-    assert SystemSettings.of_study(study, "NAME", "NAME").source_tokenizer.aggressive_dash
+    assert SystemSettings.of_study(study, "NAME", "NAME").source_tokenizer.unit == "character"
     (weights,) = initial_weights(study.systems["NAME"], seed=7)
     made = {name: tmp_path / f"made.{name}" for name in ("codes", "source_counts", "target_counts")}
     other = dict.fromkeys(("source", "target"), exported / "study.json")  # any other text
@@ -111,7 +111,7 @@ def test_a_training_starts_from_an_exported_model_with_its_subwords(started, exp
     ("section", "value", "message"),
     [
         ("subwords", {"vocabulary_threshold": 8}, "subwords.vocabulary_threshold is 8, but the model in .* reads 0"),
-        ("tokenization", {"aggressive_dash": False}, "tokenization, source is .*aggressive_dash=False"),
+        ("tokenization", {"source": "moses"}, "tokenization, source is .*unit='moses'"),
         ("subwords", {"reuse": "nowhere"}, "subwords.reuse: nowhere: not a model folder"),
     ],
 )

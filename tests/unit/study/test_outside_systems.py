@@ -32,7 +32,7 @@ def study_file(folder: Path, other: dict[str, object], *datasets: str, test_sets
 
 
 def test_a_row_of_another_program_translates_and_is_not_trained(tmp_path: Path) -> None:
-    study = load_study(study_file(tmp_path, {"translations": "other.de", "form": "tokens"}))
+    study = load_study(study_file(tmp_path, {"translations": "other.de"}))
     flow = Flow(study)
     assert (list(study.models), study.translating) == (["base"], ["base", "other"])
     assert flow.every(flow.paths.training_record, systems=flow.study.models) == [
@@ -60,7 +60,6 @@ def test_each_test_set_has_its_file(tmp_path: Path) -> None:
         ({"translations": {"t": "x"}}, ("t", "u"), "other.translations has no file for the test set u"),
         ({"translations": {"t": "x", "v": "y"}}, ("t",), "other.translations.v: no such test set; allowed: t"),
         ({"translations": "x" * 256}, ("t",), "other.translations: no file can have so long a name"),
-        ({"translations": "x", "form": "raw"}, ("t",), 'other.form: found "raw", allowed: text, tokens'),
         ({"translations": "x", "beam": 4}, ("t",), "other.beam: unknown key; allowed: title, stands_for, translations"),
         ({"translations": "x", "model": {}}, ("t",), "other.model: unknown key"),
         ({"translations": "x", "title": "base"}, ("t",), "systems.other and systems.base have the same title"),

@@ -60,11 +60,10 @@ def test_the_language_decides_how_a_side_is_tokenised_and_scored(
     language: str, tokenization: dict[str, object], unit: str, rules: str, bleu: str
 ) -> None:
     given = {"source_language": "fr", "target_language": language, "generator": {"train": 9, "dev": 9, "test": 9}}
-    dataset = Dataset.model_validate({**given, "tokenization": {**tokenization, "normalize_punctuation": True}})
+    dataset = Dataset.model_validate({**given, "tokenization": tokenization})
     found = dataset.tokenizer("target")
     assert (found.unit, found.language, found.bleu) == (unit, rules, bleu)
-    assert found.normalize_punctuation == (unit == "moses")
-    assert dataset.tokenizer("source") == Tokenizer.for_language("fr", normalize_punctuation=True)
+    assert dataset.tokenizer("source") == Tokenizer.for_language("fr")
 
 
 @pytest.mark.parametrize(
@@ -78,10 +77,6 @@ def test_the_language_decides_how_a_side_is_tokenised_and_scored(
         (
             ("target_language: de,", "target_language: lo, tokenization: {target: moses},"),
             'found "moses", allowed: character',
-        ),
-        (
-            ("generator:", "tokenization: {source: character, target: character, aggressive_dash: true}, generator:"),
-            "tokenization.aggressive_dash has no effect, because no side is tokenised by moses",
         ),
         (("generator: {train: 9, dev: 9, test: 9}", "cleaning: {}"), "exactly one of splits, partition and generator"),
         (("systems:", "comparison: {baseline: bas}\nsystems:"), "comparison.baseline is 'bas', allowed: base, max"),

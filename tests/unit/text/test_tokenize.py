@@ -8,13 +8,14 @@ import re
 import shutil
 import subprocess
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
+from sacremoses import MosesDetokenizer, MosesTokenizer
 from sacremoses.corpus import NonbreakingPrefixes
 
 from phrasemt.languages import WITH_ABBREVIATIONS, WITH_LETTERS
@@ -46,31 +47,23 @@ def sacremoses() -> dict[str, MosesTokenizer]:
 
 
 @pytest.fixture(scope="module")
-def ours() -> dict[tuple[str, bool], object]:
-    return {
-        (language, dash): moses_tokenizer(language, aggressive_dash=dash)
-        for language in LANGUAGES
-        for dash in (False, True)
-    }
-
-
-def tokenizer(language: str, dash: bool = False):
-    return moses_tokenizer(language, aggressive_dash=dash)
+def ours() -> dict[str, Callable[[str], str]]:
+    return {language: moses_tokenizer(language) for language in LANGUAGES}
 
 
 @settings(max_examples=600)
-@given(text=TEXT, language=st.sampled_from(LANGUAGES), dash=st.booleans())
-def test_same_tokens_as_sacremoses(text, language, dash, sacremoses, ours):
-    line = ours[language, dash](text)
+@given(text=TEXT, language=st.sampled_from(LANGUAGES))
+def test_same_tokens_as_sacremoses(text, language, sacremoses, ours):
+    line = ours[language](text)
     if "\u2019" not in text and not ATTACHED.search(text) and not (language == "fi" and ":" in text):
-        assert line == " ".join(sacremoses[language].tokenize(text, aggressive_dash_splits=dash, escape=True))
+        assert line == " ".join(sacremoses[language].tokenize(text, escape=True))
     assert line.split() == ([] if not line else line.split(" "))
 
 
 def test_the_shortcut_for_commas_knows_the_numbers_of_the_rule(ours):
     others = [character for character in map(chr, range(0x110000)) if character != ","]
     split_off = MosesTokenizer.COMMA_SEPARATE_1[0].findall("".join(f"{character}," for character in others))
-    assert set(others) - set(split_off) == ours["en", False].__self__._numbers
+    assert set(others) - set(split_off) == ours["en"].__self__._numbers
 
 
 def test_typographic_apostrophes_are_split_like_ascii_ones_everywhere(ours):
@@ -79,16 +72,16 @@ def test_typographic_apostrophes_are_split_like_ascii_ones_everywhere(ours):
         ("fr", "l'eau qu'il aujourd'hui d'"),
         ("de", "geht's"),
     ):
-        tokens = ours[language, False](line).replace("&apos;", "'")
-        assert ours[language, False](line.replace("'", "\u2019")) == tokens.replace("'", "\u2019")
-        mixed = ours[language, False](line.replace("'", "\u2019", 1)).replace("&apos;", "'")
+        tokens = ours[language](line).replace("&apos;", "'")
+        assert ours[language](line.replace("'", "\u2019")) == tokens.replace("'", "\u2019")
+        mixed = ours[language](line.replace("'", "\u2019", 1)).replace("&apos;", "'")
         assert mixed == tokens.replace("'", "\u2019", 1)
 
 
 @settings(max_examples=300)
 @given(text=TEXT, language=st.sampled_from(LANGUAGES))
 def test_without_typographic_quotes_the_detokeniser_is_that_of_sacremoses(text, language, ours):
-    tokens = ours[language, False](ATTACHED.sub("", text.translate(dict.fromkeys(map(ord, "’‘”«»،؛؟۔।॥։።፣፤፧")))))
+    tokens = ours[language](ATTACHED.sub("", text.translate(dict.fromkeys(map(ord, "’‘”«»،؛؟۔।॥։።፣፤፧")))))
     text = moses_detokenizer(language)(tokens)
     expected = MosesDetokenizer(language).detokenize(tokens.split(" "), unescape=True)
     if language in ("zh", "ja"):
@@ -126,17 +119,16 @@ def test_without_typographic_quotes_the_detokeniser_is_that_of_sacremoses(text, 
     ],
 )
 def test_text_comes_back(language, line):
-    assert moses_detokenizer(language)(tokenizer(language)(line)) == line
+    assert moses_detokenizer(language)(moses_tokenizer(language)(line)) == line
 
 
-@pytest.mark.parametrize("dash", [False, True])
 @settings(max_examples=100)
 @given(text=TEXT)
-def test_a_mark_stays_with_its_character_and_changes_no_other_token(text, dash, ours):
+def test_a_mark_stays_with_its_character_and_changes_no_other_token(text, ours):
     text = ATTACHED.sub("", text).replace("DOTMULTI", "")
-    tokens = ours["en", dash](text)
+    tokens = ours["en"](text)
     marked = re.sub(r"(\w)", "\\1\u200d", text)
-    assert ours["en", dash](marked).replace("\u200d", "") == tokens
+    assert ours["en"](marked).replace("\u200d", "") == tokens
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +159,7 @@ def test_the_tokens_are_those_of_the_perl_original(language: str, scripts: Path)
         ["perl", scripts / "tokenizer/tokenizer.perl", "-l", language, "-q"],
         input="\n".join(lines), capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert [*map(tokenizer(language), lines)] == done.stdout.splitlines()
+    assert [*map(moses_tokenizer(language), lines)] == done.stdout.splitlines()
 
 
 PERL_LINES = [
@@ -211,7 +203,7 @@ def test_quotation_marks_of_all_languages_come_back(name: str) -> None:
                 inner = f"{first}{space}Koto{space}{last}"
                 lines.append(f"rano {opening}{space}rano {inner} rano{space}{closing}.")
         for line in lines:
-            assert moses_detokenizer(language)(tokenizer(language)(line)) == line
+            assert moses_detokenizer(language)(moses_tokenizer(language)(line)) == line
 
 
 CHINESE = "我们在 Python 3.8 里写了“你好，世界”&[it's]|<b>。"
@@ -306,14 +298,6 @@ def test_the_lists_of_languages_are_those_of_sacremoses():
         assert set(MosesTokenizer(language).IsAlnum) > set(MosesTokenizer("en").IsAlnum)
 
 
-def test_normalised_punctuation_is_that_of_sacremoses(tmp_path: Path):
-    chosen = Tokenizer.for_language("en", normalize_punctuation=True)
-    line = "“Don’t” – he said…"
-    found = tokenize(tmp_path, f"{line}\n", chosen)
-    assert (tmp_path / "tokens").read_text() == f"{tokenizer('en')(MosesPunctNormalizer('en').normalize(line))}\n"
-    assert found["changed_lines"] == 0
-
-
 @pytest.mark.parametrize(
     ("language", "line"),
     [
@@ -324,5 +308,5 @@ def test_normalised_punctuation_is_that_of_sacremoses(tmp_path: Path):
     ],
 )
 def test_marks_of_other_scripts_stand_where_they_stood(language: str, line: str) -> None:
-    tokens = moses_tokenizer(language, aggressive_dash=False)(line)
+    tokens = moses_tokenizer(language)(line)
     assert moses_detokenizer(language)(tokens) == line

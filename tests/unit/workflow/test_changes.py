@@ -121,10 +121,10 @@ def test_what_follows_a_change_is_counted() -> None:
     _changed(scores, of_scores, study)
     _changed(table, of_table.model_copy(update={"inputs": read}), study)
     assert changes_since(study).line is None
-    edited = of_scores.model_copy(update={"settings": {**of_scores.settings, "reference_length": "shortest"}})
+    edited = of_scores.model_copy(update={"settings": {**of_scores.settings, "references": [2]}})
     _changed(scores, edited, study)
     changes = changes_since(study)
-    assert (changes.jobs, list(changes.settings)) == (2, ["reference_length: shortest -> closest"])
+    assert (changes.jobs, list(changes.settings)) == (2, ["references: -2 +1"])
     again = of_scores.model_copy(update={"outputs": {"scores": DigestedFile(path=str(scores), sha256="2")}})
     _changed(scores, again, study)
     changes = changes_since(study)

@@ -181,23 +181,10 @@ def test_a_name_that_begins_like_an_option_reaches_its_stage(tmp_path: Path, mon
     ]
 
 
-@pytest.mark.parametrize(
-    ("place", "change", "message"),
-    [
-        (("splits", "dev", 0), {"references": ["x.de"]}, "splits.dev.0.references: only test sets have several"),
-        ((), {"reference_length": "shortest"}, "no test set has several references"),
-    ],
-)
-def test_references_without_effect_are_refused(
-    tmp_path: Path, place: tuple[str | int, ...], change: dict[str, Any], message: str
-) -> None:
+def test_references_of_dev_are_refused(tmp_path: Path) -> None:
     raw = _study(tmp_path)
-    section = raw["datasets"]["mine"] = {**raw["datasets"]["mine"]}
-    for key in place:
-        section[key] = section[key].copy()
-        section = section[key]
-    section.update(change)
-    with pytest.raises(ValueError, match=message):
+    raw["datasets"]["mine"]["splits"]["dev"][0]["references"] = ["x.de"]
+    with pytest.raises(ValueError, match=r"splits\.dev\.0\.references: only test sets have several"):
         Study.model_validate(raw)
 
 
