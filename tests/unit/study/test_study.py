@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import jsonschema
@@ -14,7 +14,6 @@ import pytest
 from nist_texts import write_nist_texts
 from pydantic import ValidationError
 
-from phrasemt.errors import StudyError
 from phrasemt.fields import Settings, sections
 from phrasemt.files.yaml import parse_yaml
 from phrasemt.study.datasets import Dataset
@@ -23,6 +22,7 @@ from phrasemt.study.schema import Study
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.workflow.check import read_study, warnings_of
 
+Problems = Callable[..., list[str]]
 RIGHT = """\
 study: small
 datasets:
@@ -33,14 +33,6 @@ systems:
   max:
     model: {<<: *model, family: phrase_representation}
 """
-
-
-def _problems(tmp_path: Path, text: str) -> list[str]:
-    path = tmp_path / "study.yaml"
-    path.write_text(text)
-    with pytest.raises(StudyError) as caught:
-        load_study(path)
-    return caught.value.problems
 
 
 @pytest.mark.parametrize(
@@ -82,17 +74,17 @@ def test_the_language_decides_how_a_side_is_tokenised_and_scored(
         (("systems:", "comparison: {baseline: bas}\nsystems:"), "comparison.baseline is 'bas', allowed: base, max"),
     ],
 )
-def test_parts_that_do_not_fit_together(tmp_path: Path, change: tuple[str, str], problem: str) -> None:
-    assert any(problem in found for found in _problems(tmp_path, RIGHT.replace(*change)))
+def test_parts_that_do_not_fit_together(problems_of: Problems, change: tuple[str, str], problem: str) -> None:
+    assert any(problem in found for found in problems_of(RIGHT.replace(*change)))
 
 
-def test_one_table_for_both_languages_needs_one_vocabulary(tmp_path: Path) -> None:
+def test_one_table_for_both_languages_needs_one_vocabulary(tmp_path: Path, problems_of: Problems) -> None:
     tied = RIGHT.replace("heads: 2", "heads: 2, tie: all")
     (tmp_path / "study.yaml").write_text(tied)
     load_study(tmp_path / "study.yaml")
     apart = tied.replace("test: 9}", "test: 9}, subwords: {shared_vocabulary: false}")
     problem = "systems.{}.model.tie is 'all', which needs datasets.demo.subwords.shared_vocabulary: true"
-    assert _problems(tmp_path, apart) == [problem.format("base"), problem.format("max")]
+    assert problems_of(apart) == [problem.format("base"), problem.format("max")]
 
 
 def _numbers(section: type[Settings]) -> Iterator[tuple[type[Settings], str]]:
@@ -128,10 +120,6 @@ def test_no_number_of_a_study_is_infinite_or_a_switch_or_text_or_without_a_limit
     [
         (("heads: 2", "heads: 2, encoder_layers: 1000000"), "systems.base.model.encoder_layers: found 1000000, "
          "allowed: at most 1,000, because all layers are in memory at once"),
-        (("width: 16", "width: 10000000"), "systems.base.model.width: found 10000000, allowed: at most 65,536, "),
-        (("width: 16", "width: true"), "systems.base.model.width: found true, expected a number"),
-        (("heads: 2}\n", "heads: 2}\n    decoding: {beam: 100000}\n"),
-         "systems.base.decoding.beam: found 100000, allowed: at most 1,000, because "),
         (("heads: 2}\n", "heads: 2}\n    decoding: {length_penalty: .inf}\n"),
          "systems.base.decoding.length_penalty: found Infinity, expected a finite number"),
         (("heads: 2}\n", "heads: 2}\n    title: max\n"), "systems.max and systems.base have the same title: 'max'"),
@@ -144,8 +132,10 @@ def test_no_number_of_a_study_is_infinite_or_a_switch_or_text_or_without_a_limit
         (("test: 9}", "test: -9}"), "datasets.demo.generator.test: found -9, expected greater than 0"),
     ],
 )  # fmt: skip
-def test_numbers_and_titles_that_no_study_can_have(tmp_path: Path, change: tuple[str, str], problem: str) -> None:
-    found = _problems(tmp_path, RIGHT.replace(*change, 1))
+def test_numbers_and_titles_that_no_study_can_have(
+    problems_of: Problems, change: tuple[str, str], problem: str
+) -> None:
+    found = problems_of(RIGHT.replace(*change, 1))
     assert any(one.startswith(problem) for one in found), found
 
 
@@ -180,14 +170,14 @@ def test_a_study_whose_differences_nobody_can_test_is_warned_of(tmp_path: Path) 
         assert sum("every system is trained once" in warning for warning in warnings_of(load_study(path))) == warned
 
 
-def test_the_baseline_translates_where_anything_does(tmp_path: Path) -> None:
+def test_the_baseline_translates_where_anything_does(tmp_path: Path, problems_of: Problems) -> None:
     path = tmp_path / "study.yaml"
     model = "{family: language_model, width: 16, heads: 2}"
     mixed = RIGHT.replace("  base:\n", f"  lm:\n    model: {model}\n  base:\n")
     path.write_text(mixed)
     assert load_study(path).baseline == "base"
     named = mixed.replace("systems:", "comparison: {baseline: lm}\nsystems:")
-    assert _problems(tmp_path, named) == [
+    assert problems_of(named) == [
         "comparison.baseline is 'lm', allowed: base, max (a language model does not translate)"
     ]
     path.write_text(f"{RIGHT.split('systems:')[0]}systems:\n  lm: {{model: {model}}}\n")
