@@ -22,14 +22,15 @@ from phrasemt.errors import PhrasemtError, check_equal
 from phrasemt.files.lines import read_lines, write_lines, write_text
 from phrasemt.files.system import digest_bytes, digest_file, try_lock, work_folder
 from phrasemt.moses.installation import moses_folder, program, run
-from phrasemt.moses.training import REORDERING
+from phrasemt.moses.training import LM_ORDER, REORDERING
 from phrasemt.stages.moses import TranslateWithMoses, TuneMoses
-from phrasemt.study.rows import MosesModel, Search
 from phrasemt.symbols import escape, unescape
 from phrasemt.text.tokenize import line_detokenizer
 
 _TUNE_LOG, _TRANSLATE_LOG = (logging.getLogger(f"phrasemt.{stage}") for stage in ("tune_moses", "translate_with_moses"))
 
+# Moses' defaults: hypotheses for each number of translated words, and the longest jump between two phrases in words.
+_STACK, _DISTORTION_LIMIT = "200", "6"
 _N_BEST = 100  # translations of each sentence that the tuner reads
 _BEST = re.compile(r"copying weights from best iteration \((\d+), bleu=([\d.eE+-]+)\)")
 _FINISHED = "finished_step.txt"  # of mert-moses.pl: number of the last run that ended
@@ -50,14 +51,7 @@ def untuned_weights() -> Weights:
     }
 
 
-def moses_ini(
-    model: MosesModel,
-    search: Search,
-    language_model: Path,
-    phrase_table: Path,
-    reordering_table: Path,
-    weights: Weights,
-) -> str:
+def moses_ini(language_model: Path, phrase_table: Path, reordering_table: Path, weights: Weights) -> str:
     """The text of moses.ini, with absolute paths."""
     lines = [
         "[input-factors]",
@@ -65,9 +59,9 @@ def moses_ini(
         "[mapping]",
         "0 T 0",
         "[distortion-limit]",
-        str(search.distortion_limit),
+        _DISTORTION_LIMIT,
         "[stack]",
-        str(search.stack),
+        _STACK,
         "[feature]",
         "UnknownWordPenalty",
         "WordPenalty",
@@ -77,7 +71,7 @@ def moses_ini(
         f"LexicalReordering name=LexicalReordering0 num-features={_REORDERING_SCORES} "
         f"type=wbe-{REORDERING}-allff input-factor=0 output-factor=0 path={reordering_table.absolute()}",
         "Distortion",
-        f"KENLM name=LM0 factor=0 path={language_model.absolute()} order={model.lm_order}",
+        f"KENLM name=LM0 factor=0 path={language_model.absolute()} order={LM_ORDER}",
         "[weight]",
         *(f"{name}= {' '.join(map(str, values))}" for name, values in weights.items()),
     ]
@@ -117,7 +111,7 @@ def tune_moses(
     that stays between runs, empty at the end. Raises PhrasemtError if another process tunes here.
     """
     tables = (language_model, phrase_table, reordering_table)
-    ini = moses_ini(settings.model, settings.decoding, *tables, untuned_weights())
+    ini = moses_ini(*tables, untuned_weights())
     work = state.absolute() / _digest(settings, ini, *tables, source, reference)
     with _alone(state) as lock:
         for folder in state.iterdir():  # what tunings with other settings or other tables left
@@ -205,7 +199,7 @@ def translate_with_moses(
     has a truecaser. text: detokenised. Raises PhrasemtError if the decoder leaves out a sentence.
     """
     values = TunedWeights.read(weights[0]).weights if weights else untuned_weights()
-    ini = moses_ini(settings.model, settings.decoding, language_model, phrase_table, reordering_table, values)
+    ini = moses_ini(language_model, phrase_table, reordering_table, values)
     lines = [line.strip() for line in read_lines(source)]
     with work_folder(tokens) as work:
         write_text(work / "moses.ini", ini)

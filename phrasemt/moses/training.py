@@ -29,6 +29,7 @@ from phrasemt.symbols import escape, unescape
 
 _ALIGN_LOG, _EXTRACT_LOG = (logging.getLogger(f"phrasemt.{stage}") for stage in ("align_words", "extract_phrase_table"))
 
+LM_ORDER = 4  # of the language model of the target side
 REORDERING = "msd-bidirectional-fe"  # lexicalised reordering: orientations, directions and conditions
 # Of KenLM and of the sort program of the system; both use the disk beyond it. No result depends on it.
 _MEMORY = "1G"
@@ -69,14 +70,14 @@ def normalize_case(*, settings: NormalizeCase, cores: int, tokens: Path, truecas
 
 
 def train_lm(*, settings: TrainLm, cores: int, text: Path, language_model: Path) -> None:
-    """Estimate a model of this order from all lines of a text; write it in KenLM's binary form (trie).
+    """Estimate a model of order 4 from all lines of a text; write it in KenLM's binary form (trie).
 
     Counts of counts of very small texts give no discounts; KenLM then takes its fallback (0.5, 1 and 1.5).
     """
     with work_folder(language_model) as work:
         arpa, binary = work / "arpa", work / "binary"
         run(
-            "bin/lmplz", "-o", settings.order, "-S", _MEMORY, "-T", work, "--discount_fallback",
+            "bin/lmplz", "-o", LM_ORDER, "-S", _MEMORY, "-T", work, "--discount_fallback",
             stdin=text, stdout=arpa, work=work,
         )  # fmt: skip
         run("bin/build_binary", "-T", work, "trie", arpa, binary, work=work)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phrasemt.stages.stage import Stage, files, of
-from phrasemt.study.rows import MosesModel, Search, Tuning
+from phrasemt.study.rows import MosesModel, Tuning
 from phrasemt.study.tokenization import Tokenizer
 
 _FILTER = ("scripts/training/filter-model-given-input.pl", "scripts/generic/strip-xml.perl")
@@ -38,8 +38,6 @@ class TrainLm(Stage):
     outputs = files(language_model="LanguageModel")
     programs = ("bin/lmplz", "bin/build_binary")
 
-    order: int = of("study.phrase_models.{phrase_model}.lm_order")
-
 
 class AlignWords(Stage):
     """Align the words of the training pairs in both directions."""
@@ -69,14 +67,7 @@ class ExtractPhraseTable(Stage):
     )
 
 
-class PhraseBasedStage(Stage):
-    """Base of the stages that run the decoder."""
-
-    model: MosesModel = of("study.phrase_based.{system}.model")
-    decoding: Search = of("study.phrase_based.{system}.decoding")
-
-
-class TuneMoses(PhraseBasedStage):
+class TuneMoses(Stage):
     """Tune the weights of the features on dev, or continue a tuning that stopped."""
 
     module = "phrasemt.moses.decoding"
@@ -106,7 +97,7 @@ class TuneMoses(PhraseBasedStage):
     seed: int
 
 
-class TranslateWithMoses(PhraseBasedStage):
+class TranslateWithMoses(Stage):
     """Translate a split by Moses' decoder."""
 
     module = "phrasemt.moses.decoding"
@@ -122,4 +113,5 @@ class TranslateWithMoses(PhraseBasedStage):
     libraries = ("sacremoses",)
     programs = (*_FILTER, "bin/moses", "scripts/recaser/detruecase.perl")
 
+    model: MosesModel = of("study.phrase_based.{system}.model")
     target_tokenizer: Tokenizer = of("target_tokenizer")

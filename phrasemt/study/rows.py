@@ -82,11 +82,8 @@ def _keys(datasets: Mapping[str, Dataset]) -> dict[str, tuple[str, str]]:
 
 # Defaults of phrase-based systems are those of Moses (Koehn et al. 2007), except fast_align in place of GIZA++
 # and batch MIRA in place of MERT, so titles name aligner and tuner.
-_IN_MEMORY = "the decoder keeps all of them in memory"
 WordCount = Annotated[int, Field(gt=0), Number(at_most=1_000, because="alignment of longer sentences takes hours")]
 Runs = Annotated[int, Field(gt=1), Number(at_most=100, because="each run decodes dev")]
-Size = Annotated[int, Field(gt=0), Number(at_most=10_000, because=_IN_MEMORY)]
-Order = Annotated[int, Field(ge=2), Number(at_most=6, because="`make moses` builds KenLM for these orders")]
 
 Casing = Literal["truecase", "lower"]
 
@@ -103,22 +100,12 @@ class MosesModel(Settings):
     max_words: WordCount = Field(
         80, description="longest side of a pair that is aligned, in words; longer pairs are left out"
     )
-    lm_order: Order = Field(4, description="order of the language model of the target side")
 
     @property
     def folder_name(self) -> str:
         """Options that differ from their defaults: the folder name of the files that systems with them share."""
         options = self.model_dump(mode="json", exclude={"family"}, exclude_defaults=True)
         return "_".join(f"{key}-{value}" for key, value in options.items()) or "default"
-
-
-class Search(Settings):
-    """Moses' stack decoding, without cube pruning."""
-
-    stack: Size = Field(200, description="hypotheses for each number of translated words")
-    distortion_limit: Annotated[int, Field(ge=0), Number(at_most=100, because="the search grows with it")] = Field(
-        6, description="longest jump between two phrases, in words; 0: none"
-    )
 
 
 class Tuning(Settings):
@@ -139,7 +126,6 @@ class MosesSystem(TableRow):
     tuning: Tuning | None = Field(
         default_factory=Tuning, description="tuning of the weights; null: the weights that train-model.perl begins with"
     )
-    decoding: Search = Field(default_factory=Search, description="search")
 
     def heading(self, name: str) -> str:
         """The title with the aligner and the tuner, unless they are GIZA++ and MERT, which "Moses" alone would mean."""

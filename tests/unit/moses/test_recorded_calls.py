@@ -29,10 +29,9 @@ from phrasemt.stages.moses import (
     TranslateWithMoses,
     TuneMoses,
 )
-from phrasemt.study.rows import MosesModel, Search, Tuning
+from phrasemt.study.rows import MosesModel, Tuning
 from phrasemt.study.tokenization import Tokenizer
 
-MODEL = {"model": MosesModel(family="moses"), "decoding": Search()}
 TABLES = ("language_model", "phrase_table", "reordering_table")
 
 
@@ -55,7 +54,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 
 def _tune(files: dict[str, Path], folder: Path, **tuning: Any) -> Path:
-    settings = TuneMoses.model_validate({**MODEL, "tuning": Tuning(**tuning), "seed": 7})
+    settings = TuneMoses.model_validate({"tuning": Tuning(**tuning), "seed": 7})
     weights, state = folder / "weights.json", folder / "state"
     inputs = {name: files[name] for name in (*TABLES, "source", "reference")}
     tune_moses(settings=settings, cores=2, weights=weights, state=state, **inputs)
@@ -65,7 +64,7 @@ def _tune(files: dict[str, Path], folder: Path, **tuning: Any) -> Path:
 def _translate(files: dict[str, Path], folder: Path, weights: list[Path], case: str = "truecase") -> list[str]:
     tokenizer = Tokenizer.for_language("de")
     model = MosesModel.model_validate({"family": "moses", "case": case})
-    settings = TranslateWithMoses(model=model, decoding=Search(), target_tokenizer=tokenizer)
+    settings = TranslateWithMoses(model=model, target_tokenizer=tokenizer)
     tokens, text = folder / "out.tok", folder / "out.txt"
     inputs = {name: files[name] for name in (*TABLES, "source")}
     translate_with_moses(settings=settings, cores=1, weights=weights, tokens=tokens, text=text, **inputs)
@@ -74,9 +73,9 @@ def _translate(files: dict[str, Path], folder: Path, weights: list[Path], case: 
 
 
 def test_language_model(recorded: RecordedMoses, files: dict[str, Path], tmp_path: Path) -> None:
-    train_lm(settings=TrainLm(order=5), cores=1, text=files["target"], language_model=tmp_path / "lm")
+    train_lm(settings=TrainLm(), cores=1, text=files["target"], language_model=tmp_path / "lm")
     lmplz, binary = recorded.calls
-    assert lmplz["argv"] == ["-o", "5", "-S", "1G", "-T", f"{tmp_path}/lm.work", "--discount_fallback"]
+    assert lmplz["argv"] == ["-o", "4", "-S", "1G", "-T", f"{tmp_path}/lm.work", "--discount_fallback"]
     work = f"{tmp_path}/lm.work"
     assert binary["argv"] == ["-T", work, "trie", f"{work}/arpa", f"{work}/binary"]
     assert (tmp_path / "lm").read_text() == "binary"
@@ -219,7 +218,7 @@ def test_the_decoder_of_a_killed_run_keeps_others_out(
     """Only phrasemt is killed; the program that it started goes on and still writes into the folder."""
     started = tmp_path / "started"
     recorded.plan(f"import time; open({str(started)!r}, 'w').close(); time.sleep(60)")
-    settings = TuneMoses.model_validate({**MODEL, "tuning": Tuning(), "seed": 7})
+    settings = TuneMoses.model_validate({"tuning": Tuning(), "seed": 7})
     inputs = {name: files[name] for name in (*TABLES, "source", "reference")}
     places = inputs | {"weights": tmp_path / "weights.json", "state": tmp_path / "state"}
     command = [sys.executable, "-m", "phrasemt", *arguments_of("tune_moses", settings, **places)]
@@ -300,4 +299,4 @@ def test_the_last_message_of_a_program_that_fails(
         "import sys; sys.stderr.write('Last input should have been poison.\\nbad discount\\n'); sys.exit(134)"
     )
     with pytest.raises(PhrasemtError, match=r"bin/lmplz of Moses failed .*exit code 134, 'bad discount'"):
-        train_lm(settings=TrainLm(order=4), cores=1, text=files["target"], language_model=tmp_path / "lm")
+        train_lm(settings=TrainLm(), cores=1, text=files["target"], language_model=tmp_path / "lm")

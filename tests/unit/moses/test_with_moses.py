@@ -24,7 +24,7 @@ from phrasemt.moses.decoding import moses_ini, translate_with_moses, tune_moses,
 from phrasemt.moses.installation import MOSES, run
 from phrasemt.moses.training import REORDERING, align_words, extract_phrase_table, train_lm  # fmt: skip
 from phrasemt.stages.moses import AlignWords, ExtractPhraseTable, TrainLm, TranslateWithMoses, TuneMoses
-from phrasemt.study.rows import MosesModel, Search, Tuning
+from phrasemt.study.rows import MosesModel, Tuning
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.symbols import escape, unescape
 
@@ -115,9 +115,8 @@ def test_features_and_untuned_weights_are_those_of_train_model(tmp_path: Path) -
         "-lm", f"0:4:{tmp_path}/lm:8", work=tmp_path,
     )  # fmt: skip
     theirs = (tmp_path / "model/moses.ini").read_text()
-    model = MosesModel(family="moses")
     tables = (tmp_path / "model/phrase-table.gz", tmp_path / f"model/reordering-table.wbe-{REORDERING}.gz")
-    ours = moses_ini(model, Search(), tmp_path / "lm", *tables, untuned_weights())
+    ours = moses_ini(tmp_path / "lm", *tables, untuned_weights())
 
     def features(ini: str) -> list[str]:
         return [line for line in ini.split("[feature]")[1].split("[weight]")[0].split("\n") if line and line[0] != "#"]
@@ -139,7 +138,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("trained")
     sources, targets, _ = _parallel(6, 500)
     _align(folder, sources[40:], targets[40:])
-    train_lm(settings=TrainLm(order=3), cores=1, text=folder / "target", language_model=folder / "lm")
+    train_lm(settings=TrainLm(), cores=1, text=folder / "target", language_model=folder / "lm")
     extract_phrase_table(
         settings=ExtractPhraseTable(), cores=1,
         source=folder / "kept.source", target=folder / "kept.target", alignment=folder / "alignment",
@@ -154,11 +153,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
 
 
-_MODEL = MosesModel.model_validate({"family": "moses", "lm_order": 3})
+_MODEL = MosesModel(family="moses")
 
 
 def _translate(trained: dict[str, Path], source: Path, folder: Path, weights: list[Path], cores: int = 1) -> list[str]:
-    settings = TranslateWithMoses(model=_MODEL, decoding=Search(), target_tokenizer=Tokenizer.for_language("de"))
+    settings = TranslateWithMoses(model=_MODEL, target_tokenizer=Tokenizer.for_language("de"))
     translate_with_moses(
         settings=settings, cores=cores, weights=weights, tokens=folder / "out.tok", text=folder / "out.txt",
         **{**{name: path for name, path in trained.items() if name != "reference"}, "source": source},
@@ -182,7 +181,7 @@ def test_translations_of_any_text(trained: dict[str, Path], tmp_path: Path) -> N
 
 def _tuning(folder: Path, runs: int, tuner: str, seed: int) -> tuple[TuneMoses, dict[str, Path]]:
     tuning = Tuning.model_validate({"tuner": tuner, "runs": runs})
-    settings = TuneMoses(model=_MODEL, decoding=Search(), tuning=tuning, seed=seed)
+    settings = TuneMoses(tuning=tuning, seed=seed)
     return settings, {"weights": folder / "weights.json", "state": folder / "state"}
 
 
