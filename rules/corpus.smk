@@ -9,9 +9,9 @@ rule fetch_corpus:
     output:
         file=paths.original_file,
     log:
-        paths.log("fetch_corpus"),
+        flow.log("fetch_corpus"),
     benchmark:
-        paths.benchmark("fetch_corpus")
+        flow.benchmark("fetch_corpus")
     conda:
         "../envs/text.yaml"
     params:
@@ -28,9 +28,9 @@ rule extract_text:
     output:
         text=paths.registered_text,
     log:
-        paths.log("extract_text"),
+        flow.log("extract_text"),
     benchmark:
-        paths.benchmark("extract_text")
+        flow.benchmark("extract_text")
     conda:
         "../envs/text.yaml"
     params:
@@ -53,9 +53,9 @@ rule partition_corpus:
         test_source=paths.raw_text.at(split="test", language="{source}"),
         test_target=paths.raw_text.at(split="test", language="{target}"),
     log:
-        paths.log("partition_corpus"),
+        flow.log("partition_corpus"),
     benchmark:
-        paths.benchmark("partition_corpus")
+        flow.benchmark("partition_corpus")
     wildcard_constraints:
         dataset=flow.only(flow.partitioned),
     conda:
@@ -78,9 +78,9 @@ rule generate_demo:
         target_chunks=paths.raw_chunks.at(language="de"),
         contrasts=paths.contrasts,
     log:
-        paths.log("generate_demo"),
+        flow.log("generate_demo"),
     benchmark:
-        paths.benchmark("generate_demo")
+        flow.benchmark("generate_demo")
     wildcard_constraints:
         dataset=flow.only(flow.generated),
         split="train|dev|test",
@@ -102,9 +102,9 @@ rule extract_contrasts:
         target=paths.raw_text.at(language="{target}"),
         contrasts=paths.contrasts,
     log:
-        paths.log("extract_contrasts"),
+        flow.log("extract_contrasts"),
     benchmark:
-        paths.benchmark("extract_contrasts")
+        flow.benchmark("extract_contrasts")
     wildcard_constraints:
         split=flow.only(flow.contrast_sets),
     conda:
@@ -127,9 +127,9 @@ rule clean_pairs:
         rows=paths.rows,
         dropped=paths.dropped_pairs,
     log:
-        paths.log("clean_pairs"),
+        flow.log("clean_pairs"),
     benchmark:
-        paths.benchmark("clean_pairs")
+        flow.benchmark("clean_pairs")
     conda:
         "../envs/text.yaml"
     params:

@@ -13,9 +13,9 @@ rule translate_examples:
         tokens=paths.translated_tokens,
         text=paths.translated_text,
     log:
-        paths.log("translate_examples"),
+        flow.log("translate_examples"),
     benchmark:
-        paths.benchmark("translate_examples")
+        flow.benchmark("translate_examples")
     wildcard_constraints:
         system=flow.only(flow.study.models),
     conda:
@@ -37,9 +37,9 @@ rule import_translations:
         tokens=paths.translated_tokens,
         text=paths.translated_text,
     log:
-        paths.log("import_translations"),
+        flow.log("import_translations"),
     benchmark:
-        paths.benchmark("import_translations")
+        flow.benchmark("import_translations")
     wildcard_constraints:
         system=flow.only(flow.study.outside),
     conda:
@@ -65,9 +65,9 @@ rule score_contrasts:
     output:
         accuracy=paths.contrast_accuracy,
     log:
-        paths.log("score_contrasts"),
+        flow.log("score_contrasts"),
     benchmark:
-        paths.benchmark("score_contrasts")
+        flow.benchmark("score_contrasts")
     conda:
         "../envs/torch.yaml"
     threads: flow.cores(4)
@@ -89,9 +89,9 @@ rule score_perplexity:
     output:
         perplexity=paths.perplexity_scores,
     log:
-        paths.log("score_perplexity"),
+        flow.log("score_perplexity"),
     benchmark:
-        paths.benchmark("score_perplexity")
+        flow.benchmark("score_perplexity")
     conda:
         "../envs/torch.yaml"
     threads: flow.cores(4)
@@ -113,9 +113,9 @@ rule score_chunks:
     output:
         scores=paths.chunk_accuracies,
     log:
-        paths.log("score_chunks"),
+        flow.log("score_chunks"),
     benchmark:
-        paths.benchmark("score_chunks")
+        flow.benchmark("score_chunks")
     conda:
         "../envs/torch.yaml"
     threads: flow.cores(4)
@@ -139,9 +139,9 @@ rule analyse_attention:
         attention=paths.attention_weights,
         analysis=paths.attention_analysis,
     log:
-        paths.log("analyse_attention"),
+        flow.log("analyse_attention"),
     benchmark:
-        paths.benchmark("analyse_attention")
+        flow.benchmark("analyse_attention")
     conda:
         "../envs/torch.yaml"
     threads: flow.cores(4)

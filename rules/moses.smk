@@ -8,9 +8,9 @@ rule train_truecaser:
     output:
         truecaser=paths.truecaser,
     log:
-        paths.log("train_truecaser"),
+        flow.log("train_truecaser"),
     benchmark:
-        paths.benchmark("train_truecaser")
+        flow.benchmark("train_truecaser")
     conda:
         "../envs/text.yaml"
     params:
@@ -28,9 +28,9 @@ rule normalize_case:
     output:
         text=paths.moses_text,
     log:
-        paths.log("normalize_case"),
+        flow.log("normalize_case"),
     benchmark:
-        paths.benchmark("normalize_case")
+        flow.benchmark("normalize_case")
     conda:
         "../envs/text.yaml"
     params:
@@ -47,9 +47,9 @@ rule train_lm:
     output:
         language_model=paths.language_model,
     log:
-        paths.log("train_lm"),
+        flow.log("train_lm"),
     benchmark:
-        paths.benchmark("train_lm")
+        flow.benchmark("train_lm")
     conda:
         "../envs/text.yaml"
     params:
@@ -69,9 +69,9 @@ rule align_words:
         kept_target=paths.aligned_text.at(language="{target}"),
         alignment=paths.alignment,
     log:
-        paths.log("align_words"),
+        flow.log("align_words"),
     benchmark:
-        paths.benchmark("align_words")
+        flow.benchmark("align_words")
     conda:
         "../envs/text.yaml"
     params:
@@ -91,9 +91,9 @@ rule extract_phrase_table:
         phrase_table=paths.phrase_table,
         reordering_table=paths.reordering_table,
     log:
-        paths.log("extract_phrase_table"),
+        flow.log("extract_phrase_table"),
     benchmark:
-        paths.benchmark("extract_phrase_table")
+        flow.benchmark("extract_phrase_table")
     conda:
         "../envs/text.yaml"
     params:
@@ -114,9 +114,9 @@ rule tune_moses:
     output:
         weights=paths.tuned_weights,
     log:
-        paths.log("tune_moses"),
+        flow.log("tune_moses"),
     benchmark:
-        paths.benchmark("tune_moses")
+        flow.benchmark("tune_moses")
     conda:
         "../envs/text.yaml"
     params:
@@ -139,9 +139,9 @@ rule translate_with_moses:
         tokens=paths.translated_tokens,
         text=paths.translated_text,
     log:
-        paths.log("translate_with_moses"),
+        flow.log("translate_with_moses"),
     benchmark:
-        paths.benchmark("translate_with_moses")
+        flow.benchmark("translate_with_moses")
     wildcard_constraints:
         system=flow.only(flow.study.phrase_based),
     conda:

@@ -34,9 +34,9 @@ rule make_table:
             labels={"result": "Table", "form": "CSV"},
         ),
     log:
-        paths.log("make_table"),
+        flow.log("make_table"),
     benchmark:
-        paths.benchmark("make_table")
+        flow.benchmark("make_table")
     conda:
         "../envs/score.yaml"
     params:
@@ -75,9 +75,9 @@ rule write_report:
             labels={"result": "Table and figures", "form": "page"},
         ),
     log:
-        paths.log("write_report"),
+        flow.log("write_report"),
     benchmark:
-        paths.benchmark("write_report")
+        flow.benchmark("write_report")
     conda:
         "../envs/score.yaml"
     params:

@@ -11,9 +11,9 @@ rule score_system:
     output:
         scores=paths.system_scores,
     log:
-        paths.log("score_system"),
+        flow.log("score_system"),
     benchmark:
-        paths.benchmark("score_system")
+        flow.benchmark("score_system")
     conda:
         "../envs/score.yaml"
     params:
@@ -33,9 +33,9 @@ rule score_metric:
     output:
         scores=paths.metric_scores,
     log:
-        paths.log("score_metric"),
+        flow.log("score_metric"),
     benchmark:
-        paths.benchmark("score_metric")
+        flow.benchmark("score_metric")
     conda:
         "../envs/score.yaml"
     threads: flow.cores(4)
@@ -58,9 +58,9 @@ rule compare_systems:
     output:
         comparison=paths.comparison,
     log:
-        paths.log("compare_systems"),
+        flow.log("compare_systems"),
     benchmark:
-        paths.benchmark("compare_systems")
+        flow.benchmark("compare_systems")
     conda:
         "../envs/score.yaml"
     params:

@@ -8,9 +8,9 @@ rule tokenize_text:
         tokens=paths.tokens,
         round_trip=paths.round_trip,
     log:
-        paths.log("tokenize_text"),
+        flow.log("tokenize_text"),
     benchmark:
-        paths.benchmark("tokenize_text")
+        flow.benchmark("tokenize_text")
     conda:
         "../envs/text.yaml"
     threads: flow.cores(4)
@@ -32,9 +32,9 @@ rule learn_subwords:
         source_counts=paths.subword_counts.at(language="{source}"),
         target_counts=paths.subword_counts.at(language="{target}"),
     log:
-        paths.log("learn_subwords"),
+        flow.log("learn_subwords"),
     benchmark:
-        paths.benchmark("learn_subwords")
+        flow.benchmark("learn_subwords")
     conda:
         "../envs/text.yaml"
     threads: flow.cores(4)
@@ -54,9 +54,9 @@ rule apply_subwords:
     output:
         subwords=paths.subwords,
     log:
-        paths.log("apply_subwords"),
+        flow.log("apply_subwords"),
     benchmark:
-        paths.benchmark("apply_subwords")
+        flow.benchmark("apply_subwords")
     conda:
         "../envs/text.yaml"
     threads: flow.cores(4)
@@ -77,9 +77,9 @@ rule build_vocabulary:
         source_vocabulary=paths.vocabulary.at(language="{source}"),
         target_vocabulary=paths.vocabulary.at(language="{target}"),
     log:
-        paths.log("build_vocabulary"),
+        flow.log("build_vocabulary"),
     benchmark:
-        paths.benchmark("build_vocabulary")
+        flow.benchmark("build_vocabulary")
     conda:
         "../envs/text.yaml"
     params:
@@ -100,9 +100,9 @@ rule pack_examples:
     output:
         examples=paths.examples,
     log:
-        paths.log("pack_examples"),
+        flow.log("pack_examples"),
     benchmark:
-        paths.benchmark("pack_examples")
+        flow.benchmark("pack_examples")
     conda:
         "../envs/torch.yaml"
     params:
@@ -125,9 +125,9 @@ rule compare_splits:
     output:
         counts=paths.compared_splits,
     log:
-        paths.log("compare_splits"),
+        flow.log("compare_splits"),
     benchmark:
-        paths.benchmark("compare_splits")
+        flow.benchmark("compare_splits")
     priority: flow.priority
     conda:
         "../envs/text.yaml"

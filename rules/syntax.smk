@@ -14,9 +14,9 @@ rule fetch_stanza_file:
     output:
         file=paths.stanza_file,
     log:
-        paths.log("fetch_stanza_file"),
+        flow.log("fetch_stanza_file"),
     benchmark:
-        paths.benchmark("fetch_stanza_file")
+        flow.benchmark("fetch_stanza_file")
     conda:
         "../envs/syntax.yaml"
     params:
@@ -38,9 +38,9 @@ rule describe_annotator:
     output:
         annotator=paths.card,
     log:
-        paths.log("describe_annotator"),
+        flow.log("describe_annotator"),
     benchmark:
-        paths.benchmark("describe_annotator")
+        flow.benchmark("describe_annotator")
     wildcard_constraints:
         annotator=flow.only(flow.ready_annotators),
     conda:
@@ -61,9 +61,9 @@ rule train_vectors:
     output:
         vectors=paths.vectors,
     log:
-        paths.log("train_vectors"),
+        flow.log("train_vectors"),
     benchmark:
-        paths.benchmark("train_vectors")
+        flow.benchmark("train_vectors")
     wildcard_constraints:
         annotator=flow.only(flow.trained_annotators),
     priority: flow.priority
@@ -87,9 +87,9 @@ rule train_tagger:
         tagger=paths.tagger,
         scores=paths.tagger_scores,
     log:
-        paths.log("train_tagger"),
+        flow.log("train_tagger"),
     benchmark:
-        paths.benchmark("train_tagger")
+        flow.benchmark("train_tagger")
     wildcard_constraints:
         annotator=flow.only(flow.trained_parsers),
     priority: flow.priority
@@ -115,9 +115,9 @@ rule train_parser:
         constituency=paths.constituency_parser,
         annotator=paths.card,
     log:
-        paths.log("train_parser"),
+        flow.log("train_parser"),
     benchmark:
-        paths.benchmark("train_parser")
+        flow.benchmark("train_parser")
     wildcard_constraints:
         annotator=flow.only(flow.trained_parsers),
     priority: flow.priority
@@ -141,9 +141,9 @@ rule train_chunker:
         chunker=paths.chunker,
         annotator=paths.card,
     log:
-        paths.log("train_chunker"),
+        flow.log("train_chunker"),
     benchmark:
-        paths.benchmark("train_chunker")
+        flow.benchmark("train_chunker")
     wildcard_constraints:
         annotator=flow.only(flow.trained_chunkers),
     priority: flow.priority
@@ -164,9 +164,9 @@ rule collect_trees:
         trees=paths.given_trees,
         annotator=paths.card,
     log:
-        paths.log("collect_trees"),
+        flow.log("collect_trees"),
     benchmark:
-        paths.benchmark("collect_trees")
+        flow.benchmark("collect_trees")
     wildcard_constraints:
         annotator=flow.only(flow.parsers_with_trees),
     priority: flow.priority
@@ -187,9 +187,9 @@ rule parse_sentences:
     output:
         annotations=paths.parses,
     log:
-        paths.log("parse_sentences"),
+        flow.log("parse_sentences"),
     benchmark:
-        paths.benchmark("parse_sentences")
+        flow.benchmark("parse_sentences")
     wildcard_constraints:
         annotator=flow.only(flow.study.parsers),
     priority: flow.priority
@@ -212,9 +212,9 @@ rule tag_sentences:
     output:
         annotations=paths.tags,
     log:
-        paths.log("tag_sentences"),
+        flow.log("tag_sentences"),
     benchmark:
-        paths.benchmark("tag_sentences")
+        flow.benchmark("tag_sentences")
     wildcard_constraints:
         annotator=flow.only(flow.study.chunkers),
     priority: flow.priority
@@ -241,9 +241,9 @@ rule extract_phrases:
     output:
         phrases=paths.phrase_columns,
     log:
-        paths.log("extract_phrases"),
+        flow.log("extract_phrases"),
     benchmark:
-        paths.benchmark("extract_phrases")
+        flow.benchmark("extract_phrases")
     priority: flow.priority
     conda:
         "../envs/text.yaml"
@@ -265,9 +265,9 @@ rule measure_phrases:
     output:
         statistics=paths.phrase_statistics,
     log:
-        paths.log("measure_phrases"),
+        flow.log("measure_phrases"),
     benchmark:
-        paths.benchmark("measure_phrases")
+        flow.benchmark("measure_phrases")
     conda:
         "../envs/text.yaml"
     params:
@@ -289,9 +289,9 @@ rule extract_chunks:
         chunks=paths.chunk_columns,
         statistics=paths.chunk_statistics,
     log:
-        paths.log("extract_chunks"),
+        flow.log("extract_chunks"),
     benchmark:
-        paths.benchmark("extract_chunks")
+        flow.benchmark("extract_chunks")
     wildcard_constraints:
         dataset=flow.only(flow.chunked),
     priority: flow.priority

@@ -18,9 +18,9 @@ rule train_model:
     output:
         record=paths.training_record,
     log:
-        paths.log("train_model"),
+        flow.log("train_model"),
     benchmark:
-        paths.benchmark("train_model")
+        flow.benchmark("train_model")
     priority: flow.priority
     conda:
         "../envs/torch.yaml"
@@ -51,9 +51,9 @@ rule average_checkpoints:
         weights=paths.weights,
         scores=paths.average_scores,
     log:
-        paths.log("average_checkpoints"),
+        flow.log("average_checkpoints"),
     benchmark:
-        paths.benchmark("average_checkpoints")
+        flow.benchmark("average_checkpoints")
     conda:
         "../envs/torch.yaml"
     threads: flow.cores(4)

@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
+from phrasemt.artefacts.paths import RESULTS
 from phrasemt.artefacts.scores import MetricScore, Scores
 from phrasemt.files.lines import read_lines
 from phrasemt.scoring.statistics import corpus_scores
 from phrasemt.study.reading import load_study
 from phrasemt.workflow.changes import changes_since
-from phrasemt.workflow.paths import RESULTS
 
 FOLDER = Path(__file__).parent
 Content = Mapping[str, Any]

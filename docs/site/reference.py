@@ -12,9 +12,10 @@ from typing import Any
 
 import yaml
 
-from phrasemt.artefacts import kinds
+from phrasemt.artefacts.artefact import Pattern
+from phrasemt.artefacts.paths import Paths
 from phrasemt.stages import STAGES
-from phrasemt.stages.stage import Stage, StageFile
+from phrasemt.stages.stage import Stage, kinds_of
 from phrasemt.study.presets import PRESETS
 from phrasemt.study.schema import Study
 
@@ -133,25 +134,25 @@ def stages() -> Iterator[str]:
     """The stages with the files that they read and write."""
     yield """# Stages
 
-Written from the functions of the stages and the classes of `phrasemt/artefacts/`. Paths of outputs are
+Written from the functions of the stages and the kinds of files in `phrasemt/artefacts/paths.py`. Paths of outputs are
 below `results/<study>/<dataset>.<source>-<target>/`, unless they begin with `resources/` or `results/`. A star marks a
-list of files, which may be empty. `UserFile` is a file of yours in place of the other kind.
+list of files, which may be empty. `user_file` is a file of yours in place of the other kind.
 
 | stage | what it does | reads | writes |
 |---|---|---|---|"""
     for name, stage in STAGES.items():
-        outputs = "<br>".join(dict.fromkeys(f"`{_place(file)}`" for file in stage.stage_files("output")))
+        outputs = "<br>".join(dict.fromkeys(f"`{_place(kind)}`" for kind in stage.outputs.values()))
         yield f"| `{name}` | {_cell(_described(stage))} | {_inputs(stage)} | {outputs} |"
 
 
 def _inputs(stage: type[Stage]) -> str:
-    files = stage.stage_files("input")
-    return ", ".join(dict.fromkeys(" or ".join(file.kinds) + ("*" if file.many else "") for file in files))
+    names = {kind: name for name, kind in Paths.kinds().items()}
+    files = [(kinds_of(stage.inputs[file.name]), "*" if file.many else "") for file in stage.stage_files("input")]
+    return ", ".join(dict.fromkeys(" or ".join(names[kind] for kind in kinds) + star for kinds, star in files))
 
 
-def _place(file: StageFile) -> str:
-    (kind,) = file.kinds
-    place = kinds()[kind].pattern.replace("results/{study}/{dataset}.{source}-{target}/", "")
+def _place(kind: Pattern) -> str:
+    place = kind.replace("results/{study}/{dataset}.{source}-{target}/", "")
     return place.replace("{", "<").replace("}", ">")
 
 

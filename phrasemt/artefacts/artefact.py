@@ -1,4 +1,4 @@
-"""Kinds of files: each class says where its files lie, what they hold, and how they are written and read."""
+"""Patterns of paths, and files in JSON."""
 
 from __future__ import annotations
 
@@ -53,43 +53,18 @@ def _regular(pattern: str) -> re.Pattern[str]:
     return re.compile(f"(?:.*/)?{wildcards}")
 
 
-class Artefact:
-    """A kind of file: `class Rows(Artefact, pattern=...)`.
-
-    pattern: the path of its files in the folder of a project. format: the number of the form of a file that states it.
-    """
-
-    pattern: ClassVar[Pattern]
-    format: ClassVar[int] = 1
-
-    def __init_subclass__(cls, pattern: Pattern | None = None, format: int | None = None, **others: Any) -> None:
-        super().__init_subclass__(**others)
-        if pattern is not None:
-            cls.pattern = pattern
-        if format is not None:
-            cls.format = format
-
-
-def of_study(path: str) -> Pattern:
-    return Pattern(f"results/{{study}}/{path}")
-
-
-def of_dataset(path: str) -> Pattern:
-    """A file of a data set of a study.
-
-    The folder names the languages, because the two sides of a text are outputs of one rule and Snakemake wants the same
-    wildcards in all outputs of a rule. The folder of a monolingual data set repeats its language, so that the paths of
-    both sides are the same.
-    """
-    return of_study(f"{{dataset}}.{{source}}-{{target}}/{path}")
-
-
-class JsonFile(Settings, Artefact):
+class JsonFile(Settings):
     """A kind of file in JSON: the fields of the class and the number of the format. `null` is left out."""
 
+    format: ClassVar[int] = 1
     indent: ClassVar[int | None] = 1
     again: ClassVar[str] = "delete it and run again"
     """The next step for a file that cannot be read."""
+
+    def __init_subclass__(cls, format: int | None = None, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        if format is not None:
+            cls.format = format
 
     @property
     def text(self) -> str:

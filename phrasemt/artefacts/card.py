@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ModelWrapValidatorHandler, ValidationInfo, computed_field, model_validator
 
-from phrasemt.artefacts.artefact import JsonFile, of_study
+from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.fields import Settings
 from phrasemt.files.lines import final_name
 from phrasemt.files.system import check_file, digest_file
@@ -38,7 +38,7 @@ class ModelFile(Settings):
     sha256: str
 
 
-class Card(JsonFile, pattern=of_study("annotators/{annotator}/annotator.json")):
+class Card(JsonFile):
     """A parser or chunker.
 
     files: by role; options: other facts that change results; scores: known measures of its quality.

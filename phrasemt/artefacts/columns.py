@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.artefacts.artefact import Artefact, of_dataset
 from phrasemt.errors import DamagedFileError, check_digest
 from phrasemt.files.columns import ColumnFile, RowBatch, damaged, write_columns
 from phrasemt.files.lines import read_lines, write_lines
@@ -23,7 +22,7 @@ class _Ids(dict[str, int]):
         return UNK
 
 
-class Vocabulary(Artefact, pattern=of_dataset("vocabulary.{language}.tsv")):
+class Vocabulary:
     """Subwords and their ids. digest: sha256 of the file, which identifies the vocabulary.
 
     A file has one line `subword<TAB>count` per id: first the special symbols with count 0, then the subwords of the
@@ -86,7 +85,7 @@ class Vocabularies(NamedTuple):
         return cls(Vocabulary.read(source), Vocabulary.read(target))
 
 
-class Examples(Artefact, pattern=of_dataset("examples/{split}.arrow")):
+class Examples:
     """Sentence pairs of a split as subword ids, by position, 0 <= position < len. Use `open` to make one.
 
     The ids contain no special symbol except `<unk>`.
@@ -153,7 +152,7 @@ class Examples(Artefact, pattern=of_dataset("examples/{split}.arrow")):
             check_digest(vocabulary.digest, packed, what, where=self.path, next_step=next_step)
 
 
-class PhraseColumns(Artefact, pattern=of_dataset("phrases/{segmenter}/{split}.arrow")):
+class PhraseColumns:
     """The phrases of the sources of a split: for each row the increasing ends of its phrases, in encoder positions.
 
     The last end is the number of encoder positions, `</s>` included.
@@ -178,7 +177,7 @@ class PhraseColumns(Artefact, pattern=of_dataset("phrases/{segmenter}/{split}.ar
         return ColumnFile.open(path, cls.columns)
 
 
-class ChunkColumns(Artefact, pattern=of_dataset("chunks/{split}.arrow")):
+class ChunkColumns:
     """The chunks of the targets of a split: for each row the starts of its chunks in subwords, `</s>` last.
 
     labels: of each chunk, an index into CHUNK_LABELS.

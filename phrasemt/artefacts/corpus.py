@@ -9,18 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from phrasemt.artefacts.artefact import Artefact, JsonFile, Pattern, of_dataset
+from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.errors import DamagedFileError, DataError, check_equal
 from phrasemt.fields import Settings
 from phrasemt.files.lines import LineBlock, read_lines, read_parallel_blocks, write_lines
-
-
-class OriginalFile(Artefact, pattern=Pattern("resources/{corpus}/original/{file}")):
-    """A fetched file of a registered corpus, with verified checksum."""
-
-
-class RegisteredText(Artefact, pattern=Pattern("resources/{corpus}/{part}.{language}")):
-    """One side of a part of a registered corpus, one sentence a line."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +26,7 @@ class ContrastivePair:
     distance: int | None = None
 
 
-class Contrasts(Artefact, pattern=of_dataset("raw/{split}.contrasts.tsv")):
+class Contrasts:
     """A table of contrastive pairs, whose rows name rows of the split of their sources and right translations."""
 
     header = "row\tsource\tright\twrong\tdistance\tkind"
@@ -87,7 +79,7 @@ def not_a_pair(path: Path | str, number: int, line: str, expected: str) -> DataE
     return DataError("not a contrastive pair", where=where, expected=expected, found=repr(line[:80]))
 
 
-class Rows(Artefact, pattern=of_dataset("corpus/{split}.rows")):
+class Rows:
     """For each kept pair of a split its row in the concatenated raw texts, from 0; one number a line."""
 
     @classmethod
@@ -109,7 +101,7 @@ class DroppedPair(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DroppedPairs(Artefact, pattern=of_dataset("corpus/{split}.dropped.tsv")):
+class DroppedPairs:
     """The pairs of a split that cleaning dropped, in the order of their rows, with the numbers of pairs.
 
     left_out: pairs that the filters keep and a sample does not; no line names them.
@@ -187,7 +179,7 @@ class SplitCounts(Settings):
     doubts: list[str] | None = None
 
 
-class ComparedSplits(JsonFile, pattern=of_dataset("splits.json")):
+class ComparedSplits(JsonFile):
     """What dev and test sets share with train, what test sets share with dev, blank and cut lines; by split, dev first.
 
     Trainings wait for it, and do not run again when it changes.
@@ -197,11 +189,7 @@ class ComparedSplits(JsonFile, pattern=of_dataset("splits.json")):
     splits: dict[str, SplitCounts]
 
 
-class Tokens(Artefact, pattern=of_dataset("tokens/{split}.{language}")):
-    """One side of a split as tokens with escaped XML characters, separated by spaces."""
-
-
-class RoundTrip(JsonFile, pattern=of_dataset("tokens/{split}.{language}.round_trip.json")):
+class RoundTrip(JsonFile):
     """How well a sample of a text comes back from its tokens.
 
     score: BLEU of the detokenised tokens against the text, 0 to 100. lines: of the sample.
@@ -212,7 +200,3 @@ class RoundTrip(JsonFile, pattern=of_dataset("tokens/{split}.{language}.round_tr
     signature: str
     lines: int
     changed_lines: int
-
-
-class Subwords(Artefact, pattern=of_dataset("subwords/{split}.{language}")):
-    """One side of a split as subwords, separated by spaces."""

@@ -22,7 +22,7 @@ from typing import Generic, Literal, TypeVar
 
 from pydantic import model_validator
 
-from phrasemt.artefacts.artefact import JsonFile, of_dataset
+from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.fields import Settings
 
 Part = TypeVar("Part", bound=Settings)
@@ -117,7 +117,7 @@ class OfTestSets(JsonFile, Generic[Part], format=3):
         return {(self.dataset, name, self.system, self.seed): part for name, part in self.test_sets.items()}
 
 
-class SystemScores(OfTestSets[Scores], pattern=of_dataset("scores/{system}/{seed}.json")):
+class SystemScores(OfTestSets[Scores]):
     """BLEU in all conventions, chrF and TER of a system, with the statistics of each sentence."""
 
     indent = None
@@ -132,7 +132,7 @@ class MetricOnTestSet(Settings):
     by_sentence: list[float]
 
 
-class MetricScores(OfTestSets[MetricOnTestSet], pattern=of_dataset("metrics/{metric}/{system}/{seed}.json")):
+class MetricScores(OfTestSets[MetricOnTestSet]):
     """The scores of a system in your own metric."""
 
     metric: str
@@ -213,7 +213,7 @@ class ComparisonOnTestSet(Settings):
     metrics: dict[str, MetricComparison]
 
 
-class Comparison(JsonFile, pattern=of_dataset("comparisons/{system}.json"), format=4):
+class Comparison(JsonFile, format=4):
     """Tests of the difference of a system to its baseline. samples, seed: of the bootstrap; test_sets: by name."""
 
     dataset: str

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from phrasemt import __version__
-from phrasemt.artefacts import kind_of
 from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.errors import DamagedFileError
 from phrasemt.fields import Settings
@@ -23,6 +22,7 @@ from phrasemt.files.lines import commit_files, temporary_beside
 from phrasemt.files.system import check_file, digest_file
 
 SUFFIX = ".meta.json"
+_PLACE = re.compile(r"(?:.*/)?(?:results/[^/]+|resources)/(.+)")
 
 
 class DigestedFile(Settings):
@@ -102,12 +102,8 @@ def _is_place_of(recorded: str, artefact: Path) -> bool:
 
     Folders may be moved together with their sidecars, and a study may have another name there.
     """
-    if recorded == str(artefact):
-        return True
-    if Path(recorded).name != artefact.name or (kind := kind_of(artefact)) is not kind_of(Path(recorded)):
-        return False
-    places = [kind.pattern.names(path) for path in (Path(recorded), artefact)]
-    return places[0] | {"study": ""} == places[1] | {"study": ""}
+    places = [match[1] if (match := _PLACE.fullmatch(path)) else Path(path).name for path in (recorded, str(artefact))]
+    return places[0] == places[1]
 
 
 class Evidence:

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from phrasemt.artefacts.artefact import Artefact, JsonFile, Pattern, of_dataset, of_study
+from phrasemt.artefacts.artefact import JsonFile
 
 
-class StanzaFile(Artefact, pattern=Pattern("resources/stanza/{language}/{file}")):
-    """A published model file of Stanza."""
-
-
-class TaggerScores(JsonFile, pattern=of_study("annotators/{annotator}/tagger.json")):
+class TaggerScores(JsonFile):
     """The accuracies of a tagger, 0 to 1."""
 
     dev_accuracy: float
     test_accuracy: float
 
 
-class Parses(Artefact, pattern=of_dataset("parses/{annotator}/{split}.{job}.arrow")):
-    """Parses of the sentences of a split, one file for each job (phrasemt/syntax/annotations.py)."""
-
-
-class PhraseStatistics(JsonFile, pattern=of_dataset("phrases/{segmenter}/{split}.json")):
+class PhraseStatistics(JsonFile):
     """Statistics of the phrases of a segmentation.
 
     segmentation, settings: its name and options. tokens: encoder positions, `</s>` included. lengths: number of phrases
@@ -49,7 +41,7 @@ class PhraseStatistics(JsonFile, pattern=of_dataset("phrases/{segmenter}/{split}
         return self.constituents / self.comparable if self.constituents is not None and self.comparable else None
 
 
-class ChunkStatistics(JsonFile, pattern=of_dataset("chunks/{split}.json"), format=2):
+class ChunkStatistics(JsonFile, format=2):
     """Statistics of the chunks of a split, `</s>` excluded.
 
     mean_chunk_length: in words; None without chunks. labels: number of chunks by label. fallbacks: sentences without

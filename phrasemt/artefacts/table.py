@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from phrasemt.artefacts.artefact import JsonFile, of_study
+from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.artefacts.scores import Power, PValues
 from phrasemt.artefacts.sidecar import DigestedFile
 from phrasemt.fields import Settings
@@ -155,7 +155,7 @@ class Scorecard(Settings):
     note: str
 
 
-class Table(JsonFile, pattern=of_study("table.json"), format=3):
+class Table(JsonFile, format=3):
     """The results of a study. systems: name and title, in the order of the study. trained: the seeds of each system
     that was trained. seeds: of the study. baseline: of the study. baselines: of each other system, what its differences
     are to.

@@ -11,7 +11,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError
 
-from phrasemt.artefacts.artefact import Artefact, JsonFile, of_dataset
+from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.errors import DamagedFileError
 from phrasemt.fields import Settings
 from phrasemt.files.lines import read_lines, write_text
@@ -59,7 +59,7 @@ def parameters_text(parameters: int, idle: int | None) -> str:
     return f"{parameters:,}" + (f" ({parameters - idle:,} in use)" if idle else "")
 
 
-class TrainingRecord(JsonFile, pattern=of_dataset("models/{system}/{seed}/training.json"), format=2):
+class TrainingRecord(JsonFile, format=2):
     """A finished training; written last.
 
     idle_parameters: how many of the parameters change nothing; None in records of versions that did not count them.
@@ -91,10 +91,6 @@ class TrainingRecord(JsonFile, pattern=of_dataset("models/{system}/{seed}/traini
     @property
     def best(self) -> Evaluation | None:
         return next((one for one in self.evaluations if one.update == self.best_update), None)
-
-
-class TrainingState(Artefact, pattern=of_dataset("models/{system}/{seed}/state")):
-    """The folder of checkpoints, saved states, metrics and events of TensorBoard; kept between runs."""
 
 
 class UpdateReport(Settings):
@@ -129,7 +125,7 @@ class EvaluationReport(Settings):
 
 
 @dataclass(frozen=True)
-class Metrics(Artefact, pattern=of_dataset("models/{system}/{seed}/state/{settings}/metrics.jsonl")):
+class Metrics:
     """The reports of a training so far, one JSON object a line, in the order of the updates."""
 
     updates: Sequence[UpdateReport]
@@ -193,17 +189,13 @@ class Metrics(Artefact, pattern=of_dataset("models/{system}/{seed}/state/{settin
         return {one.update: one.loss for one in self.updates}
 
 
-class Weights(Artefact, pattern=of_dataset("models/{system}/{seed}/averaged.safetensors")):
-    """The weights that translate, the mean of checkpoints (phrasemt/models/weights.py)."""
-
-
 class LastUpdate(DevScores):
     """The scores of the weights after the last update."""
 
     update: int
 
 
-class AverageScores(JsonFile, DevScores, pattern=of_dataset("models/{system}/{seed}/averaged.json"), format=1):
+class AverageScores(JsonFile, DevScores, format=1):
     """Dev scores of the averaged weights, and of the last update beside them.
 
     updates: of the averaged checkpoints. dev_bleu_tokenizer: sacreBLEU's tokeniser for the language; with 13a, dev BLEU
@@ -220,7 +212,7 @@ class AverageScores(JsonFile, DevScores, pattern=of_dataset("models/{system}/{se
     worse_than_last: bool
 
 
-class TunedWeights(JsonFile, pattern=of_dataset("models/{system}/{seed}/weights.json")):
+class TunedWeights(JsonFile):
     """The weights of the features of a phrase-based system. bleu: on dev; run: the best of the tuner's runs."""
 
     bleu: float

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from phrasemt.artefacts.artefact import Artefact, JsonFile, of_dataset
+from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.artefacts.scores import OfTestSets
 from phrasemt.fields import Settings
 from phrasemt.files.attention import AttentionPlace
@@ -29,7 +29,7 @@ class TranslatedSentence(TranslatedHypothesis):
     n_best: list[TranslatedHypothesis]
 
 
-class Translations(Artefact, pattern=of_dataset("translations/{system}/{seed}/{split}.jsonl")):
+class Translations:
     """The n best translations of a test set, one JSON object a line."""
 
     @classmethod
@@ -41,7 +41,7 @@ class Translations(Artefact, pattern=of_dataset("translations/{system}/{seed}/{s
         return TranslatedSentence.model_validate_json(line)
 
 
-class TranslatedTokens(Artefact, pattern=of_dataset("translations/{system}/{seed}/{split}.tok")):
+class TranslatedTokens:
     """The best translations of a test set as tokens, with subwords joined."""
 
 
@@ -81,7 +81,7 @@ class ContrastDecisions(Settings):
     right: list[bool]
 
 
-class ContrastAccuracy(JsonFile, pattern=of_dataset("contrasts/{system}/{seed}/{split}.json"), format=3):
+class ContrastAccuracy(JsonFile, format=3):
     """How many contrastive pairs of a set a model decides right. contrast_set: the split that the pairs belong to."""
 
     indent = None
@@ -109,7 +109,7 @@ class Perplexity(Settings):
     per_word: float
 
 
-class PerplexityScores(OfTestSets[Perplexity], pattern=of_dataset("perplexities/{system}/{seed}.json")):
+class PerplexityScores(OfTestSets[Perplexity]):
     """Perplexities of a language model on the test sets."""
 
 
@@ -139,12 +139,8 @@ class ChunkAccuracy(ChunkDecisions):
     majority: ChunkDecisions
 
 
-class ChunkAccuracies(OfTestSets[ChunkAccuracy], pattern=of_dataset("chunk_scores/{system}/{seed}.json")):
+class ChunkAccuracies(OfTestSets[ChunkAccuracy]):
     """Accuracies of a chunk-based decoder on the test sets (Zhou et al. 2017, Table 3)."""
-
-
-class AttentionWeights(Artefact, pattern=of_dataset("attention/{system}/{seed}/{split}.arrow")):
-    """Log-probabilities and attention weights of a few reference pairs (phrasemt/files/attention.py)."""
 
 
 class LayerAttention(Settings):
@@ -173,7 +169,7 @@ class LayerAttention(Settings):
         return 100 * sum(self.even[1:]) if self.even else None
 
 
-class AttentionAnalysis(JsonFile, pattern=of_dataset("attention/{system}/{seed}/{split}.json"), format=2):
+class AttentionAnalysis(JsonFile, format=2):
     """Where a model attends on a test set, and its perplexity. diagnostics: of the model, by name.
 
     mixtures: by name, weights with which each decoder layer mixes the levels of the encoder, a row for each level.

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
+from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.artefacts.training import TrainingRecord
 from phrasemt.errors import PhrasemtError
@@ -140,7 +141,7 @@ class _Training(NamedTuple):
 
 def _trainings() -> Iterator[_Training]:
     """The finished trainings below results/ that can be read."""
-    for record in sorted(Path().glob(TrainingRecord.pattern.glob)):
+    for record in sorted(Path().glob(Paths.training_record.glob)):
         try:
             written = TrainingRecord.read(record)
             note = StageNote.read(training_note(record.parent / written.metrics))

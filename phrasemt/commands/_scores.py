@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.scores import MetricComparison, SystemScores
 from phrasemt.commands._arguments import in_range
 from phrasemt.errors import DataError
@@ -14,7 +15,6 @@ from phrasemt.files.lines import read_parallel
 from phrasemt.runs.display import table
 from phrasemt.scoring.significance import decimals_of, p_text, undecided
 from phrasemt.study.schema import MOST_SAMPLES, SAMPLES, Study
-from phrasemt.workflow.paths import Paths
 
 _NUMBERS = ("score", "difference", "p", "p (bootstrap)", "p (swaps)")
 

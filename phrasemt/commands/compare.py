@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.scores import Scores, SystemScores
 from phrasemt.commands._arguments import add_study_option, choose, in_range, print_changes
 from phrasemt.commands._scores import ScoreRow, add_samples, read_scores, score_table
@@ -22,7 +23,6 @@ from phrasemt.scoring.significance import SeedVariation, compare_scores, resampl
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import SEED, Study
 from phrasemt.workflow.changes import changes_since
-from phrasemt.workflow.paths import Paths
 
 
 @dataclass(frozen=True)

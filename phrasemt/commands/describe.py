@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from phrasemt.artefacts.columns import Vocabulary
+from phrasemt.artefacts.paths import Paths
 from phrasemt.commands._arguments import add_dataset, add_study, chosen_dataset, chosen_system, print_changes
 from phrasemt.models.cost import POSITIONS, cost_of
 from phrasemt.study.schema import Study
 from phrasemt.symbols import SPECIAL_TOKENS
 from phrasemt.workflow.changes import changes_since
-from phrasemt.workflow.paths import Paths
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,10 +11,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from phrasemt.artefacts import kinds
 from phrasemt.artefacts.artefact import Pattern
+from phrasemt.artefacts.paths import LOGS, RESULTS, Paths
 from phrasemt.artefacts.sidecar import SUFFIX, sidecar_path
-from phrasemt.artefacts.training import TrainingState
 from phrasemt.commands._arguments import named_paths
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
@@ -23,7 +22,6 @@ from phrasemt.runs.notes import running_notes
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.workflow.flow import Flow
-from phrasemt.workflow.paths import LOGS, RESULTS, Paths
 
 OTHER_STUDIES = ("config.yaml", "studies/*.yaml")
 
@@ -130,7 +128,7 @@ def _is_below(path: Path, places: Sequence[Path]) -> bool:
 
 def _patterns(paths: Paths) -> list[Pattern]:
     """The patterns of all artefacts of data sets and annotators."""
-    patterns = (kind.pattern.within(study=paths.study) for kind in kinds().values() if kind is not TrainingState)
+    patterns = (kind.within(study=paths.study) for kind in Paths.kinds().values() if kind != Paths.training_state)
     return [one for one in patterns if one.startswith(f"{paths.results}/") and "{" in one]
 
 

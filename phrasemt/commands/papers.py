@@ -17,6 +17,7 @@ from pathlib import Path
 
 from phrasemt.artefacts.columns import Vocabulary
 from phrasemt.artefacts.corpus import DroppedPairs
+from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.table import Table
 from phrasemt.commands._arguments import FILE_OR_NAME, changes_of, finished_file, study_name
 from phrasemt.files.lines import read_lines
@@ -40,7 +41,6 @@ from phrasemt.study.compared import compared_costs, paper_size
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.symbols import SPECIAL_TOKENS
-from phrasemt.workflow.paths import Paths
 
 log = logging.getLogger("phrasemt.papers")
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.table import Table
 from phrasemt.commands._arguments import add_profile, add_study, in_range
 from phrasemt.commands._prices import DEFAULT, GPUS, Prices, rate_here, rate_of
@@ -263,7 +264,7 @@ def known_deviation(study: str) -> tuple[float, str]:
     That of the study, or else that of all studies below results/, pooled, or else `PUBLISHED`.
     """
     variances: dict[str, tuple[float, int]] = {}  # and degrees of freedom
-    for path in sorted(Path().glob(Table.pattern.glob)):
+    for path in sorted(Path().glob(Paths.table.glob)):
         try:
             read = Table.read(path)
         except PhrasemtError:

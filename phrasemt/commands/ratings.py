@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from phrasemt.artefacts.paths import Paths
 from phrasemt.commands._arguments import (
     Output,
     add_dataset,
@@ -17,7 +18,6 @@ from phrasemt.commands._arguments import (
 from phrasemt.files.lines import read_lines
 from phrasemt.runs.display import table
 from phrasemt.scoring.ratings import KEY, SCALES, RatedText, score_sheets, write_sheets
-from phrasemt.workflow.paths import Paths
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,11 +9,11 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
+from phrasemt.artefacts.paths import Paths
 from phrasemt.commands import check, show, unlock
 from phrasemt.commands._arguments import add_profile, add_study, study_name
 from phrasemt.errors import PhrasemtError
 from phrasemt.runs.site import CHECKOUT, of_checkout
-from phrasemt.workflow.paths import Paths
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,6 +6,7 @@ import argparse
 import re
 from pathlib import Path
 
+from phrasemt.artefacts.paths import Paths
 from phrasemt.commands._arguments import (
     FILE_OR_NAME,
     Output,
@@ -16,7 +17,6 @@ from phrasemt.commands._arguments import (
     study_name,
 )
 from phrasemt.files.lines import read_lines, write_text
-from phrasemt.workflow.paths import Paths
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from phrasemt.artefacts.columns import ChunkColumns, Examples, PhraseColumns, Vocabulary
 from phrasemt.artefacts.corpus import DroppedPairs
+from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.translations import Translations
@@ -36,7 +37,6 @@ from phrasemt.syntax.annotations import Annotations
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.trees import Tree, parse_tree
 from phrasemt.workflow.changes import changes_since
-from phrasemt.workflow.paths import Paths
 
 _ROW = re.compile(r"[1-9][0-9]{0,17}")
 _END = "</s>"

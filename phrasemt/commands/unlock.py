@@ -14,10 +14,10 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
+from phrasemt.artefacts.paths import LOGS
 from phrasemt.errors import PhrasemtError
 from phrasemt.machine.slurm import cancel_jobs_here, jobs_here
 from phrasemt.runs.notes import StageNote, processes_here, running_notes, runs_folder
-from phrasemt.workflow.paths import LOGS
 
 log = logging.getLogger("phrasemt.unlock")
 

@@ -32,8 +32,8 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from phrasemt import __version__
-from phrasemt.artefacts import kind_of, kinds
 from phrasemt.artefacts.artefact import JsonFile
+from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.scores import BleuScore, SystemScores
 from phrasemt.artefacts.sidecar import SUFFIX, DigestedFile, Evidence, Sidecar, library_versions, sidecar_path
 from phrasemt.errors import DamagedFileError, PhrasemtError
@@ -42,10 +42,10 @@ from phrasemt.files.system import digest_bytes, digest_file
 from phrasemt.registry.corpora import corpus
 from phrasemt.scoring.statistics import as_array, corpus_scores
 from phrasemt.stages import STAGES
+from phrasemt.stages.stage import kinds_of
 from phrasemt.study.datasets import Dataset, RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.workflow.changes import changes_among
-from phrasemt.workflow.paths import Paths
 
 MANIFEST, DIGESTS = "capsule.json", "digests.tsv"
 # The stages that need neither a GPU nor a model nor training text. Files of other stages are taken as they are.
@@ -56,7 +56,7 @@ _MOST = 10_000  # members; a study has hundreds
 _BEGINNING_OF_ZIP = (1980, 1, 1, 0, 0, 0)
 _TOLERANCE = 1e-9  # machines add numbers in different orders
 # The stage that writes a kind of file, of those that are computed again.
-_WRITERS = {kind: stage for stage in RECOMPUTED for file in STAGES[stage].stage_files("output") for kind in file.kinds}
+_WRITERS = {kind: stage for stage in RECOMPUTED for kind in STAGES[stage].outputs.values()}
 
 
 class PackedFile(DigestedFile):
@@ -257,10 +257,12 @@ def _checked(manifest: CapsuleManifest, versions: set[str]) -> Iterator[CheckedF
         here = library_versions(STAGES[sidecar.stage].libraries)
         both = ((name, version, here.get(name)) for name, version in sidecar.versions.items())
         versions |= {f"{name} {version}, here {own}" for name, version, own in both if own != version}
-        for one in sidecar.files_read:
-            if (stage := _WRITERS.get(kind_of(Path(one.path)).__name__)) and one.path not in stages:
-                stages[one.path] = stage
-                waiting.append(one.path)
+        for role, kinds in STAGES[sidecar.stage].inputs.items():
+            writer = next((_WRITERS[kind] for kind in kinds_of(kinds) if kind in _WRITERS), None)
+            if writer is not None:
+                new = {file.path: writer for file in sidecar.inputs.get(role, []) if file.path not in stages}
+                stages |= new
+                waiting += new
     of_study = {path: places[f"{path}{SUFFIX}"] for path in sidecars}
     for what, path in changes_among(manifest.study_read, of_study, beside=False).settings.items():
         yield CheckedFile(path, "as recorded", 0, (f"its sidecar and the study of the capsule differ: {what}",))
@@ -295,8 +297,8 @@ def _of_run(sidecar: Sidecar, paths: list[str], places: Mapping[str, Path], stud
 def _by_stage(sidecar: Sidecar, paths: list[str], places: Mapping[str, Path], study: Study) -> list[CheckedFile]:
     """The outputs against those that the stage makes of its inputs, with the settings of the study."""
     stage = STAGES[sidecar.stage]
-    (first, *_) = stage.stage_files("output")
-    settings = stage.from_study(study, kinds()[first.kinds[0]].pattern.names(Path(sidecar.outputs[first.name].path)))
+    role, pattern = next(iter(stage.outputs.items()))
+    settings = stage.from_study(study, pattern.names(Path(sidecar.outputs[role].path)))
     function = getattr(importlib.import_module(stage.module), stage.stage_name())
     arguments: dict[str, Any] = {}
     for file in stage.stage_files("input"):

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
+from phrasemt.artefacts.paths import Paths, log_of
 from phrasemt.report.sections.trainings import TrainingCurve
 from phrasemt.runs.costs import seconds_of_job
 from phrasemt.runs.notes import StageNote, notes_of_trainings, stage_note
 from phrasemt.study.compared import ComparedCost
-from phrasemt.workflow.paths import Paths, log_of
 
 Kind = Literal["parameters", "training", "token", "decoding"]
 # Ratios that are at most so far apart count as equal: relative times of one device vary by several percent.

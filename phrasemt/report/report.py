@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.scores import SystemScores
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
@@ -74,7 +75,7 @@ def write_report(
     of_attention = [AttentionAnalysis.read(path) for path in attention_analysis]
     decided = decided_pairs(map(ContrastAccuracy.read, contrast_accuracy), test)
     scores = map(SystemScores.read, system_scores)
-    words = words_of(of_side(tokens, "source"))
+    words = words_of(of_side(Paths.tokens, tokens, "source"))
     gains = list(gains_of(scores=scores, analyses=of_attention, words=words, test=test))
     parts = [
         *length_analyses(gains, titles),

@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from phrasemt.artefacts.corpus import ComparedSplits
+from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Table
 from phrasemt.corpus.compare_splits import describe
 from phrasemt.errors import DataError
@@ -77,7 +78,7 @@ def _notes_on_splits(settings: MakeTable, paths: Sequence[Path]) -> dict[tuple[s
     """
     found = {}
     for path in paths:
-        names = ComparedSplits.pattern.names(path)
+        names = Paths.compared_splits.names(path)
         dataset, unit = names["dataset"], "sentences" if names["source"] == names["target"] else "pairs"
         for name, counts in ComparedSplits.read(path).splits.items():
             found[dataset, name] = f"{dataset}, {name}: {describe(counts, unit)}."

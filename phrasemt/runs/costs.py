@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from phrasemt.artefacts.paths import Paths
 from phrasemt.runs.notes import PlannedJob
-from phrasemt.workflow.paths import Paths
 
 
 @dataclass(kw_only=True)

@@ -27,10 +27,10 @@ from typing import Any, Literal, Self
 import psutil
 from pydantic import BaseModel, Field
 
+from phrasemt.artefacts.paths import LOGS
 from phrasemt.errors import StoppedError, message_of
 from phrasemt.files.lines import write_text
 from phrasemt.stages import STAGES
-from phrasemt.workflow.paths import LOGS
 
 # Names the note of the run that a process belongs to; Snakemake's jobs inherit it, on other machines too.
 RUN = "PHRASEMT_RUN"

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 from snakemake.io import regex_from_filepattern
 
+from phrasemt.artefacts.paths import LOGS
 from phrasemt.artefacts.sidecar import SUFFIX
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.blobs import CACHE, DEFAULT_CACHE
@@ -47,7 +48,6 @@ from phrasemt.study.schema import Study
 from phrasemt.workflow.check import checked, read_study
 from phrasemt.workflow.flow import Files, Flow
 from phrasemt.workflow.inputs import Wildcards
-from phrasemt.workflow.paths import LOGS
 
 DEFAULT_STUDY = Path("config.yaml")
 _GPUS = re.compile(r"\bgpus?(?:-per-node)?[:=](?:[^\W\d]\w*:)?(\d+)")  # gpu:2, gpu:a100:2, --gpus-per-node=4

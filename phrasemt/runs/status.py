@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.training import Metrics, TrainingRecord, ranked
 from phrasemt.errors import PhrasemtError
 from phrasemt.runs.costs import Recorded, seconds_needed
@@ -29,7 +30,6 @@ from phrasemt.runs.notes import (
     training_note,
 )
 from phrasemt.stages import STAGES
-from phrasemt.workflow.paths import Paths
 
 JobState = Literal["done", "running", "waiting", "failed", "blocked"]
 DISAPPEARED = "process disappeared: killed, or out of memory"

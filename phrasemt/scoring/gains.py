@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.artefacts.corpus import Tokens
+from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.scores import (
     GainByLength,
     GainOfGroup,
@@ -270,7 +270,7 @@ def decided_pairs(files: Iterable[ContrastAccuracy], test: PairedTest) -> list[D
 
 def words_of(sources: Iterable[Path]) -> dict[tuple[str, str], NDArray[np.int64]]:
     """The words of each source, by data set and test set. sources: tokens of the test sets."""
-    names = [(Tokens.pattern.names(path), path) for path in sources]
+    names = [(Paths.tokens.names(path), path) for path in sources]
     return {
         (of["dataset"], of["split"]): np.array([len(line.split()) for line in read_lines(path)]) for of, path in names
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from phrasemt.artefacts.paths import Paths
 from phrasemt.fields import Settings
 from phrasemt.files.source_file import SourceFile
 from phrasemt.registry.corpora import CorpusPart, CorpusSide, contrasts_of, part_of, read_with, side_of, source_file
@@ -17,7 +18,7 @@ class FetchCorpus(Stage):
 
     module = "phrasemt.corpus.fetch"
     job_name = "{corpus}/{file}"
-    outputs = files(file="OriginalFile")
+    outputs = files(file=Paths.original_file)
 
     corpus: str
     source: SourceFile
@@ -32,8 +33,8 @@ class ExtractText(Stage):
 
     module = "phrasemt.corpus.extract"
     job_name = "{corpus}/{part}.{language}"
-    inputs = files(files=["OriginalFile"])
-    outputs = files(text="RegisteredText")
+    inputs = files(files=[Paths.original_file])
+    outputs = files(text=Paths.registered_text)
 
     corpus: str
     part: str
@@ -60,14 +61,14 @@ class PartitionCorpus(Stage):
 
     module = "phrasemt.corpus.partition"
     job_name = "{dataset}.{source}-{target}"
-    inputs = files(source=["RegisteredText | UserFile"], target=["RegisteredText | UserFile"])
+    inputs = files(source=[Paths.registered_text, Paths.user_file], target=[Paths.registered_text, Paths.user_file])
     outputs = files(
-        train_source="RawText",
-        train_target="RawText",
-        dev_source="RawText",
-        dev_target="RawText",
-        test_source="RawText",
-        test_target="RawText",
+        train_source=Paths.raw_text,
+        train_target=Paths.raw_text,
+        dev_source=Paths.raw_text,
+        dev_target=Paths.raw_text,
+        test_source=Paths.raw_text,
+        test_target=Paths.raw_text,
     )
 
     dev: int = of("dataset.cut.dev")
@@ -81,12 +82,12 @@ class GenerateDemo(Stage):
     module = "phrasemt.corpus.contrastive_pairs"
     job_name = "{dataset}.{source}-{target}/{split}"
     outputs = files(
-        source="RawText",
-        target="RawText",
-        trees="RawTrees",
-        source_chunks="RawChunks",
-        target_chunks="RawChunks",
-        contrasts="Contrasts",
+        source=Paths.raw_text,
+        target=Paths.raw_text,
+        trees=Paths.raw_trees,
+        source_chunks=Paths.raw_chunks,
+        target_chunks=Paths.raw_chunks,
+        contrasts=Paths.contrasts,
     )
 
     split: Literal["train", "dev", "test"]
@@ -116,8 +117,8 @@ class ExtractContrasts(Stage):
 
     module = "phrasemt.corpus.contrastive_pairs"
     job_name = "{dataset}.{source}-{target}/{split}"
-    inputs = files(files=["OriginalFile | UserFile"])
-    outputs = files(source="RawText", target="RawText", contrasts="Contrasts")
+    inputs = files(files=[Paths.original_file, Paths.user_file])
+    outputs = files(source=Paths.raw_text, target=Paths.raw_text, contrasts=Paths.contrasts)
 
     texts: list[PairsOfFiles]
 
@@ -140,9 +141,10 @@ class CleanPairs(Stage):
     module = "phrasemt.corpus.clean"
     job_name = "{dataset}.{source}-{target}/{split}"
     inputs = files(
-        raw_source=["RawText | RegisteredText | UserFile"], raw_target=["RawText | RegisteredText | UserFile"]
+        raw_source=[Paths.raw_text, Paths.registered_text, Paths.user_file],
+        raw_target=[Paths.raw_text, Paths.registered_text, Paths.user_file],
     )
-    outputs = files(source="CleanText", target="CleanText", rows="Rows", dropped="DroppedPairs")
+    outputs = files(source=Paths.clean_text, target=Paths.clean_text, rows=Paths.rows, dropped=Paths.dropped_pairs)
 
     source_language: str
     target_language: str
@@ -165,15 +167,15 @@ class CompareSplits(Stage):
     module = "phrasemt.corpus.compare_splits"
     job_name = "{dataset}.{source}-{target}"
     inputs = files(
-        train_source="CleanText",
-        train_target="CleanText",
-        sources=["CleanText"],
-        targets=["CleanText"],
-        references=["CleanText"],
-        source_subwords=["Subwords | Tokens"],
-        target_subwords=["Subwords | Tokens"],
+        train_source=Paths.clean_text,
+        train_target=Paths.clean_text,
+        sources=[Paths.clean_text],
+        targets=[Paths.clean_text],
+        references=[Paths.clean_text],
+        source_subwords=[Paths.subwords, Paths.tokens],
+        target_subwords=[Paths.subwords, Paths.tokens],
     )
-    outputs = files(counts="ComparedSplits")
+    outputs = files(counts=Paths.compared_splits)
 
     splits: list[str] = of("dataset.held_out")  # dev, then the test sets
     references: list[int]  # number of further references of each split

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from phrasemt.artefacts.paths import Paths
 from phrasemt.stages.scoring import SystemOnTestSets
 from phrasemt.stages.stage import VOCABULARIES, ModelStage, Stage, StudyJob, files, of
 from phrasemt.study.schema import Decoding
@@ -14,8 +15,8 @@ class TranslateExamples(ModelStage):
     """Translate a split by beam search."""
 
     module = "phrasemt.decoding.translate"
-    inputs = files(weights="Weights", examples="Examples", **VOCABULARIES, phrases=["PhraseColumns"])
-    outputs = files(translations="Translations", tokens="TranslatedTokens", text="TranslatedText")
+    inputs = files(weights=Paths.weights, examples=Paths.examples, **VOCABULARIES, phrases=[Paths.phrase_columns])
+    outputs = files(translations=Paths.translations, tokens=Paths.translated_tokens, text=Paths.translated_text)
     libraries = ("torch", "sacremoses")
 
     decoding: Decoding = of("system.decoding")
@@ -27,8 +28,8 @@ class ImportTranslations(Stage):
 
     module = "phrasemt.decoding.outside"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
-    inputs = files(translations="UserFile", reference="CleanText")
-    outputs = files(tokens="TranslatedTokens", text="TranslatedText")
+    inputs = files(translations=Paths.user_file, reference=Paths.clean_text)
+    outputs = files(tokens=Paths.translated_tokens, text=Paths.translated_text)
     libraries = ("jieba", "sacremoses")
 
     target_tokenizer: Tokenizer = of("target_tokenizer")
@@ -39,15 +40,15 @@ class ScoreContrasts(ModelStage):
 
     module = "phrasemt.decoding.contrasts"
     inputs = files(
-        weights="Weights",
-        contrasts="Contrasts",
-        codes=["Codes"],
-        source_counts=["SubwordCounts"],
-        target_counts=["SubwordCounts"],
+        weights=Paths.weights,
+        contrasts=Paths.contrasts,
+        codes=[Paths.codes],
+        source_counts=[Paths.subword_counts],
+        target_counts=[Paths.subword_counts],
         **VOCABULARIES,
-        phrases=["PhraseColumns"],
+        phrases=[Paths.phrase_columns],
     )
-    outputs = files(accuracy="ContrastAccuracy")
+    outputs = files(accuracy=Paths.contrast_accuracy)
     libraries = ("torch", "jieba", "sacremoses", "subword-nmt")
 
     dataset: str
@@ -64,9 +65,13 @@ class AnalyseAttention(ModelStage):
 
     module = "phrasemt.decoding.attention"
     inputs = files(
-        weights="Weights", examples="Examples", **VOCABULARIES, phrases=["PhraseColumns"], chunks=["ChunkColumns"]
+        weights=Paths.weights,
+        examples=Paths.examples,
+        **VOCABULARIES,
+        phrases=[Paths.phrase_columns],
+        chunks=[Paths.chunk_columns],
     )
-    outputs = files(attention="AttentionWeights", analysis="AttentionAnalysis")
+    outputs = files(attention=Paths.attention_weights, analysis=Paths.attention_analysis)
     libraries = ("torch", "pyarrow")
 
     dataset: str
@@ -83,8 +88,10 @@ class ScorePerplexity(ModelOnTestSets):
     """Measure the perplexity of a language model, per token and per word."""
 
     module = "phrasemt.decoding.forced_scores"
-    inputs = files(weights="Weights", examples=["Examples"], text=["Subwords | Tokens"], **VOCABULARIES)
-    outputs = files(perplexity="PerplexityScores")
+    inputs = files(
+        weights=Paths.weights, examples=[Paths.examples], text=[Paths.subwords, Paths.tokens], **VOCABULARIES
+    )
+    outputs = files(perplexity=Paths.perplexity_scores)
 
     words_are_cut: bool  # into subwords
 
@@ -97,6 +104,6 @@ class ScoreChunks(ModelOnTestSets):
     """Compare the decisions of a chunk-based decoder with the chunks of the reference."""
 
     module = "phrasemt.decoding.forced_scores"
-    inputs = files(weights="Weights", examples=["Examples"], **VOCABULARIES, chunks=["ChunkColumns"])
-    outputs = files(scores="ChunkAccuracies")
+    inputs = files(weights=Paths.weights, examples=[Paths.examples], **VOCABULARIES, chunks=[Paths.chunk_columns])
+    outputs = files(scores=Paths.chunk_accuracies)
     libraries = ("torch", "numpy")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from phrasemt.artefacts.paths import Paths
 from phrasemt.stages.stage import Stage, files, of
 from phrasemt.study.rows import MosesModel, Tuning
 from phrasemt.study.tokenization import Tokenizer
@@ -14,8 +15,8 @@ class TrainTruecaser(Stage):
 
     module = "phrasemt.moses.training"
     job_name = "{dataset}.{source}-{target}/{language}"
-    inputs = files(tokens="Tokens")
-    outputs = files(truecaser="Truecaser")
+    inputs = files(tokens=Paths.tokens)
+    outputs = files(truecaser=Paths.truecaser)
     programs = ("scripts/recaser/train-truecaser.perl",)
 
 
@@ -24,8 +25,8 @@ class NormalizeCase(Stage):
 
     module = "phrasemt.moses.training"
     job_name = "{dataset}.{source}-{target}/{phrase_model}.{split}.{language}"
-    inputs = files(tokens="Tokens", truecaser=["Truecaser"])
-    outputs = files(text="MosesText")
+    inputs = files(tokens=Paths.tokens, truecaser=[Paths.truecaser])
+    outputs = files(text=Paths.moses_text)
     programs = ("scripts/recaser/truecase.perl",)
 
 
@@ -34,8 +35,8 @@ class TrainLm(Stage):
 
     module = "phrasemt.moses.training"
     job_name = "{dataset}.{source}-{target}/{phrase_model}"
-    inputs = files(text="MosesText")
-    outputs = files(language_model="LanguageModel")
+    inputs = files(text=Paths.moses_text)
+    outputs = files(language_model=Paths.language_model)
     programs = ("bin/lmplz", "bin/build_binary")
 
 
@@ -44,8 +45,8 @@ class AlignWords(Stage):
 
     module = "phrasemt.moses.training"
     job_name = "{dataset}.{source}-{target}/{phrase_model}"
-    inputs = files(source="MosesText", target="MosesText")
-    outputs = files(kept_source="AlignedText", kept_target="AlignedText", alignment="Alignment")
+    inputs = files(source=Paths.moses_text, target=Paths.moses_text)
+    outputs = files(kept_source=Paths.aligned_text, kept_target=Paths.aligned_text, alignment=Paths.alignment)
     programs = ("bin/fast_align", "bin/atools")
 
     max_words: int = of("study.phrase_models.{phrase_model}.max_words")
@@ -56,8 +57,8 @@ class ExtractPhraseTable(Stage):
 
     module = "phrasemt.moses.training"
     job_name = "{dataset}.{source}-{target}/{phrase_model}"
-    inputs = files(source="AlignedText", target="AlignedText", alignment="Alignment")
-    outputs = files(phrase_table="PhraseTable", reordering_table="ReorderingTable")
+    inputs = files(source=Paths.aligned_text, target=Paths.aligned_text, alignment=Paths.alignment)
+    outputs = files(phrase_table=Paths.phrase_table, reordering_table=Paths.reordering_table)
     programs = (
         "scripts/training/train-model.perl",
         "bin/extract",
@@ -73,15 +74,15 @@ class TuneMoses(Stage):
     module = "phrasemt.moses.decoding"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}"
     inputs = files(
-        language_model="LanguageModel",
-        phrase_table="PhraseTable",
-        reordering_table="ReorderingTable",
-        source="MosesText",
-        reference="MosesText",
+        language_model=Paths.language_model,
+        phrase_table=Paths.phrase_table,
+        reordering_table=Paths.reordering_table,
+        source=Paths.moses_text,
+        reference=Paths.moses_text,
     )
-    outputs = files(weights="TunedWeights")
+    outputs = files(weights=Paths.tuned_weights)
     # Snakemake deletes the outputs of a job before it runs; the n-best lists of finished runs must stay.
-    folders = files(state="TuningState")
+    folders = files(state=Paths.tuning_state)
     programs = (
         "scripts/training/mert-moses.pl",
         *_FILTER,
@@ -103,13 +104,13 @@ class TranslateWithMoses(Stage):
     module = "phrasemt.moses.decoding"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
     inputs = files(
-        weights=["TunedWeights"],
-        language_model="LanguageModel",
-        phrase_table="PhraseTable",
-        reordering_table="ReorderingTable",
-        source="MosesText",
+        weights=[Paths.tuned_weights],
+        language_model=Paths.language_model,
+        phrase_table=Paths.phrase_table,
+        reordering_table=Paths.reordering_table,
+        source=Paths.moses_text,
     )
-    outputs = files(tokens="TranslatedTokens", text="TranslatedText")
+    outputs = files(tokens=Paths.translated_tokens, text=Paths.translated_text)
     libraries = ("sacremoses",)
     programs = (*_FILTER, "bin/moses", "scripts/recaser/detruecase.perl")
 

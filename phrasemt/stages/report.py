@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from phrasemt.artefacts.paths import Paths
 from phrasemt.stages.stage import Stage, StudyJob, files, of
 from phrasemt.study.compared import ComparedFigure, compared_figures
 from phrasemt.study.schema import SEED
@@ -14,15 +15,15 @@ class MakeTable(Stage):
 
     module = "phrasemt.report.tables"
     inputs = files(
-        system_scores=["SystemScores"],
-        metric_scores=["MetricScores"],
-        comparison=["Comparison"],
-        perplexity_scores=["PerplexityScores"],
-        chunk_accuracies=["ChunkAccuracies"],
-        contrast_accuracy=["ContrastAccuracy"],
-        compared_splits=["ComparedSplits"],
+        system_scores=[Paths.system_scores],
+        metric_scores=[Paths.metric_scores],
+        comparison=[Paths.comparison],
+        perplexity_scores=[Paths.perplexity_scores],
+        chunk_accuracies=[Paths.chunk_accuracies],
+        contrast_accuracy=[Paths.contrast_accuracy],
+        compared_splits=[Paths.compared_splits],
     )
-    outputs = files(table="Table", markdown="MarkdownTable", latex="LatexTable", csv="CsvTable")
+    outputs = files(table=Paths.table, markdown=Paths.markdown_table, latex=Paths.latex_table, csv=Paths.csv_table)
 
     study: str = of("study.study")
     title: str
@@ -66,26 +67,26 @@ class WriteReport(Stage):
 
     module = "phrasemt.report.report"
     inputs = files(
-        table="Table",
-        training_record=["TrainingRecord"],
-        dropped_pairs=["DroppedPairs"],
-        compared_splits=["ComparedSplits"],
-        round_trip=["RoundTrip"],
-        phrase_statistics=["PhraseStatistics"],
-        chunk_statistics=["ChunkStatistics"],
-        card=["Card"],
-        attention_analysis=["AttentionAnalysis"],
-        attention_weights=["AttentionWeights"],
-        contrast_accuracy=["ContrastAccuracy"],
-        tokens=["Tokens"],
-        translated_tokens=["TranslatedTokens"],
-        system_scores=["SystemScores"],
-        subwords=["Subwords"],
-        parses=["Parses"],
-        phrase_columns=["PhraseColumns"],
-        chunk_columns=["ChunkColumns"],
+        table=Paths.table,
+        training_record=[Paths.training_record],
+        dropped_pairs=[Paths.dropped_pairs],
+        compared_splits=[Paths.compared_splits],
+        round_trip=[Paths.round_trip],
+        phrase_statistics=[Paths.phrase_statistics],
+        chunk_statistics=[Paths.chunk_statistics],
+        card=[Paths.card],
+        attention_analysis=[Paths.attention_analysis],
+        attention_weights=[Paths.attention_weights],
+        contrast_accuracy=[Paths.contrast_accuracy],
+        tokens=[Paths.tokens],
+        translated_tokens=[Paths.translated_tokens],
+        system_scores=[Paths.system_scores],
+        subwords=[Paths.subwords],
+        parses=[Paths.parses],
+        phrase_columns=[Paths.phrase_columns],
+        chunk_columns=[Paths.chunk_columns],
     )
-    outputs = files(report="Report")
+    outputs = files(report=Paths.report)
     libraries = ("jinja2", "matplotlib")
 
     title: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from phrasemt.artefacts.paths import Paths
 from phrasemt.stages.stage import Stage, StudyJob, files, of
 from phrasemt.study.schema import SEED
 from phrasemt.study.tokenization import Tokenizer
@@ -28,9 +29,12 @@ class ScoreSystem(SystemOnTestSets):
 
     module = "phrasemt.scoring.bleu"
     inputs = files(
-        tokens=["TranslatedTokens"], text=["TranslatedText"], reference_tokens=["Tokens"], reference=["CleanText"]
+        tokens=[Paths.translated_tokens],
+        text=[Paths.translated_text],
+        reference_tokens=[Paths.tokens],
+        reference=[Paths.clean_text],
     )
-    outputs = files(scores="SystemScores")
+    outputs = files(scores=Paths.system_scores)
     libraries = ("sacrebleu",)
 
     references: list[int] = of("references")
@@ -42,8 +46,10 @@ class ScoreMetric(SystemOnTestSets):
 
     module = "phrasemt.scoring.external"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{metric}"
-    inputs = files(text=["TranslatedText"], reference=["CleanText"], source=["CleanText"], files=["UserFile"])
-    outputs = files(scores="MetricScores")
+    inputs = files(
+        text=[Paths.translated_text], reference=[Paths.clean_text], source=[Paths.clean_text], files=[Paths.user_file]
+    )
+    outputs = files(scores=Paths.metric_scores)
 
     metric: str
     better: Literal["higher", "lower"] = of("study.metrics.{metric}.better")
@@ -58,14 +64,14 @@ class CompareSystems(Stage):
     module = "phrasemt.scoring.significance"
     job_name = "{dataset}.{source}-{target}/{system}"
     inputs = files(
-        baseline=["SystemScores"],
-        system=["SystemScores"],
-        repeated=["SystemScores"],
-        baseline_metrics=["MetricScores"],
-        system_metrics=["MetricScores"],
-        repeated_metrics=["MetricScores"],
+        baseline=[Paths.system_scores],
+        system=[Paths.system_scores],
+        repeated=[Paths.system_scores],
+        baseline_metrics=[Paths.metric_scores],
+        system_metrics=[Paths.metric_scores],
+        repeated_metrics=[Paths.metric_scores],
     )
-    outputs = files(comparison="Comparison")
+    outputs = files(comparison=Paths.comparison)
     libraries = ("numpy", "scipy")
 
     dataset: str

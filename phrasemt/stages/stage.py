@@ -2,18 +2,20 @@
 
 A stage is one class here, one function `<name>` in its module, one subcommand and one rule, all of one name. It turns
 input files into output files under settings that are a small part of the study. Its files are parameters of its
-function. Kinds of files are named, because an import of their classes would load NumPy and Arrow.
+function.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import Field
 
+from phrasemt.artefacts.artefact import Pattern
+from phrasemt.artefacts.paths import Paths
 from phrasemt.fields import Settings
 from phrasemt.study.architectures import ModelInputs, ModelSettings
 from phrasemt.study.datasets import Dataset
@@ -22,12 +24,18 @@ from phrasemt.study.tokenization import Tokenizer
 
 Wildcards = Mapping[str, str]
 Use = Literal["input", "output", "folder"]
-Files = Mapping[str, str | list[str]]
+# The kind of a file, or those that it may have; in a list: of any number of files.
+Kinds = Pattern | tuple[Pattern, ...] | list[Pattern]
+_Kinds = TypeVar("_Kinds", bound=Kinds)
 
 
-def files(**kinds: str | list[str]) -> Files:
-    """The files of a stage, by name: their kind, or several ("Subwords | Tokens"). [kind]: any number of such files."""
+def files(**kinds: _Kinds) -> dict[str, _Kinds]:
+    """The files of a stage, by name."""
     return kinds
+
+
+def kinds_of(kinds: Kinds) -> Sequence[Pattern]:
+    return [kinds] if isinstance(kinds, Pattern) else kinds
 
 
 def of(path: str, **default: Any) -> Any:
@@ -37,14 +45,13 @@ def of(path: str, **default: Any) -> Any:
 
 @dataclass(frozen=True)
 class StageFile:
-    """A file of a stage. kinds: names of classes of phrasemt/artefacts. many: whether it is a list of files.
+    """A file of a stage. many: whether it is a list of files.
 
     A folder stays between runs and is neither input nor output: Snakemake deletes the outputs of a job before it runs.
     """
 
     name: str
     use: Use
-    kinds: tuple[str, ...]
     many: bool
 
     @property
@@ -99,9 +106,9 @@ class Stage(Settings):
 
     module: ClassVar[str]
     """Module of the function `<name>(*, settings, cores, <files>)`."""
-    inputs: ClassVar[Files] = {}
-    outputs: ClassVar[Files] = {}
-    folders: ClassVar[Files] = {}
+    inputs: ClassVar[Mapping[str, Kinds]] = {}
+    outputs: ClassVar[Mapping[str, Pattern]] = {}
+    folders: ClassVar[Mapping[str, Pattern]] = {}
     """Folders that stay between runs."""
     resumes: ClassVar[bool] = False
     """Whether the stage may run in several processes and may stop before its end, to continue in the next run.
@@ -125,9 +132,9 @@ class Stage(Settings):
     @classmethod
     def stage_files(cls, use: Use | None = None) -> list[StageFile]:
         """The files of the stage, or those that it uses so: inputs, then outputs, then folders kept between runs."""
-        declared: dict[Use, Files] = {"input": cls.inputs, "output": cls.outputs, "folder": cls.folders}
+        declared: dict[Use, Mapping[str, Kinds]] = {"input": cls.inputs, "output": cls.outputs, "folder": cls.folders}
         return [
-            StageFile(name, one, tuple("".join(kinds).split(" | ")), many=isinstance(kinds, list))
+            StageFile(name, one, many=isinstance(kinds, list))
             for one, files in declared.items()
             if use in (None, one)
             for name, kinds in files.items()
@@ -161,7 +168,7 @@ class Stage(Settings):
         return (self.module, chosen) if chosen else (self.module,)
 
 
-VOCABULARIES = files(source_vocabulary="Vocabulary", target_vocabulary="Vocabulary")
+VOCABULARIES = files(source_vocabulary=Paths.vocabulary, target_vocabulary=Paths.vocabulary)
 
 
 class ModelStage(Stage):

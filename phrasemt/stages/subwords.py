@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from phrasemt.artefacts.paths import Paths
 from phrasemt.stages.stage import Stage, StudyJob, files, of
 from phrasemt.study.tokenization import Tokenizer
 
@@ -13,8 +14,8 @@ class TokenizeText(Stage):
 
     module = "phrasemt.text.tokenize"
     job_name = "{dataset}.{source}-{target}/{split}.{language}"
-    inputs = files(text="CleanText")
-    outputs = files(tokens="Tokens", round_trip="RoundTrip")
+    inputs = files(text=Paths.clean_text)
+    outputs = files(tokens=Paths.tokens, round_trip=Paths.round_trip)
     libraries = ("jieba", "sacrebleu", "sacremoses")
 
     tokenizer: Tokenizer
@@ -29,8 +30,8 @@ class LearnSubwords(Stage):
 
     module = "phrasemt.text.subwords"
     job_name = "{dataset}.{source}-{target}"
-    inputs = files(source="Tokens", target="Tokens", given=["UserFile"])
-    outputs = files(codes="Codes", source_counts="SubwordCounts", target_counts="SubwordCounts")
+    inputs = files(source=Paths.tokens, target=Paths.tokens, given=[Paths.user_file])
+    outputs = files(codes=Paths.codes, source_counts=Paths.subword_counts, target_counts=Paths.subword_counts)
     libraries = ("subword-nmt",)
 
     merges: int | None = None
@@ -48,8 +49,8 @@ class ApplySubwords(Stage):
 
     module = "phrasemt.text.subwords"
     job_name = "{dataset}.{source}-{target}/{split}.{language}"
-    inputs = files(tokens="Tokens", codes="Codes", counts="SubwordCounts")
-    outputs = files(subwords="Subwords")
+    inputs = files(tokens=Paths.tokens, codes=Paths.codes, counts=Paths.subword_counts)
+    outputs = files(subwords=Paths.subwords)
     libraries = ("subword-nmt",)
 
     vocabulary_threshold: int = of("dataset.subwords.vocabulary_threshold")
@@ -60,8 +61,10 @@ class BuildVocabulary(Stage):
 
     module = "phrasemt.text.subwords"
     job_name = "{dataset}.{source}-{target}"
-    inputs = files(source="Subwords | Tokens", target="Subwords | Tokens", given=["UserFile"])
-    outputs = files(source_vocabulary="Vocabulary", target_vocabulary="Vocabulary")
+    inputs = files(
+        source=(Paths.subwords, Paths.tokens), target=(Paths.subwords, Paths.tokens), given=[Paths.user_file]
+    )
+    outputs = files(source_vocabulary=Paths.vocabulary, target_vocabulary=Paths.vocabulary)
 
     shared: bool = of("dataset.subwords.shared_vocabulary")  # one vocabulary of both sides
     words: int | None = None  # size of a vocabulary of words; None for subwords, which are all kept
@@ -78,11 +81,11 @@ class PackExamples(Stage):
     module = "phrasemt.batching.pack"
     job_name = "{dataset}.{source}-{target}/{split}"
     inputs = files(
-        rows="Rows",
-        source="Subwords | Tokens",
-        target="Subwords | Tokens",
-        source_vocabulary="Vocabulary",
-        target_vocabulary="Vocabulary",
+        rows=Paths.rows,
+        source=(Paths.subwords, Paths.tokens),
+        target=(Paths.subwords, Paths.tokens),
+        source_vocabulary=Paths.vocabulary,
+        target_vocabulary=Paths.vocabulary,
     )
-    outputs = files(examples="Examples")
+    outputs = files(examples=Paths.examples)
     libraries = ("pyarrow",)

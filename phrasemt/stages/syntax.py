@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+from phrasemt.artefacts.paths import Paths
 from phrasemt.files.source_file import SourceFile
 from phrasemt.registry.stanza_models import published_file
 from phrasemt.stages.stage import Stage, StudyJob, files, of
 from phrasemt.study.architectures import PhraseSegmentation
 
-_TREES, _CHUNKS = "RegisteredText | RawTrees | UserFile", "RegisteredText | RawChunks | UserFile"
-_MODEL_FILE = "StanzaFile | UserFile"
+_TREES = [Paths.registered_text, Paths.raw_trees, Paths.user_file]
+_CHUNKS = [Paths.registered_text, Paths.raw_chunks, Paths.user_file]
+_MODEL_FILE = [Paths.stanza_file, Paths.user_file]
 
 
 class FetchStanzaFile(Stage):
@@ -18,7 +20,7 @@ class FetchStanzaFile(Stage):
 
     module = "phrasemt.syntax.given_annotators"
     job_name = "{language}/{file}"
-    outputs = files(file="StanzaFile")
+    outputs = files(file=Paths.stanza_file)
 
     source: SourceFile
 
@@ -49,8 +51,8 @@ class AnnotatorStage(Stage):
 class TrainVectors(AnnotatorStage):
     """Train word vectors for a parser or chunker."""
 
-    inputs = files(texts=["RegisteredText | RawText | UserFile"], trees=[_TREES], chunks=[_CHUNKS])
-    outputs = files(vectors="Vectors")
+    inputs = files(texts=[Paths.registered_text, Paths.raw_text, Paths.user_file], trees=_TREES, chunks=_CHUNKS)
+    outputs = files(vectors=Paths.vectors)
     libraries = ("gensim", "sacremoses", "stanza", "torch")
 
     vectors: int  # width; 0: no vectors, only the empty file that Stanza wants
@@ -66,8 +68,8 @@ class AnnotationStage(AnnotatorStage):
 class TrainTagger(AnnotationStage):
     """Train a part-of-speech tagger on the leaves of trees."""
 
-    inputs = files(train=[_TREES], dev=[_TREES], test=[_TREES], vectors="Vectors")
-    outputs = files(tagger="Tagger", scores="TaggerScores")
+    inputs = files(train=_TREES, dev=_TREES, test=_TREES, vectors=Paths.vectors)
+    outputs = files(tagger=Paths.tagger, scores=Paths.tagger_scores)
 
     tagger_updates: int
 
@@ -76,9 +78,14 @@ class TrainParser(AnnotationStage):
     """Train a constituency parser on trees."""
 
     inputs = files(
-        train=[_TREES], dev=[_TREES], test=[_TREES], vectors="Vectors", tagger="Tagger", tagger_scores="TaggerScores"
+        train=_TREES,
+        dev=_TREES,
+        test=_TREES,
+        vectors=Paths.vectors,
+        tagger=Paths.tagger,
+        tagger_scores=Paths.tagger_scores,
     )
-    outputs = files(constituency="ConstituencyParser", annotator="Card")
+    outputs = files(constituency=Paths.constituency_parser, annotator=Paths.card)
 
     epochs: int
 
@@ -86,8 +93,8 @@ class TrainParser(AnnotationStage):
 class TrainChunker(AnnotationStage):
     """Train a chunk tagger on CoNLL-2000 columns."""
 
-    inputs = files(train=[_CHUNKS], dev=[_CHUNKS], test=[_CHUNKS], vectors="Vectors")
-    outputs = files(chunker="Chunker", annotator="Card")
+    inputs = files(train=_CHUNKS, dev=_CHUNKS, test=_CHUNKS, vectors=Paths.vectors)
+    outputs = files(chunker=Paths.chunker, annotator=Paths.card)
 
     updates: int
 
@@ -98,14 +105,14 @@ class DescribeAnnotator(Stage):
     module = "phrasemt.syntax.given_annotators"
     job_name = "{annotator}"
     inputs = files(
-        constituency=[_MODEL_FILE],
-        chunker=[_MODEL_FILE],
-        tagger=[_MODEL_FILE],
-        vectors=[_MODEL_FILE],
-        forward_charlm=[_MODEL_FILE],
-        backward_charlm=[_MODEL_FILE],
+        constituency=_MODEL_FILE,
+        chunker=_MODEL_FILE,
+        tagger=_MODEL_FILE,
+        vectors=_MODEL_FILE,
+        forward_charlm=_MODEL_FILE,
+        backward_charlm=_MODEL_FILE,
     )
-    outputs = files(annotator="Card")
+    outputs = files(annotator=Paths.card)
     libraries = ("stanza",)
 
     kind: Literal["constituency", "chunks"]
@@ -123,8 +130,8 @@ class CollectTrees(Stage):
 
     module = "phrasemt.syntax.given_annotators"
     job_name = "{annotator}"
-    inputs = files(files=["UserFile"])
-    outputs = files(trees="GivenTrees", annotator="Card")
+    inputs = files(files=[Paths.user_file])
+    outputs = files(trees=Paths.given_trees, annotator=Paths.card)
     libraries = ("pyarrow", "stanza")
 
     language: str = of("study.annotators.{annotator}.language")
@@ -149,17 +156,17 @@ class AnnotateSentences(Stage):
 class ParseSentences(AnnotateSentences):
     """Parse the sentences that the store of annotations does not have yet."""
 
-    inputs = files(tokens="Tokens", annotator="Card")
-    outputs = files(annotations="Parses")
-    folders = files(cache="ParseStore")
+    inputs = files(tokens=Paths.tokens, annotator=Paths.card)
+    outputs = files(annotations=Paths.parses)
+    folders = files(cache=Paths.parse_store)
 
 
 class TagSentences(AnnotateSentences):
     """Tag the chunks of the sentences that the store of annotations does not have yet."""
 
-    inputs = files(tokens="Tokens", annotator="Card")
-    outputs = files(annotations="Tags")
-    folders = files(cache="ParseStore")
+    inputs = files(tokens=Paths.tokens, annotator=Paths.card)
+    outputs = files(annotations=Paths.tags)
+    folders = files(cache=Paths.parse_store)
 
 
 class ExtractPhrases(Stage):
@@ -168,14 +175,14 @@ class ExtractPhrases(Stage):
     module = "phrasemt.syntax.phrases"
     job_name = "{dataset}.{source}-{target}/{segmenter}.{split}"
     inputs = files(
-        rows="Rows",
-        tokens="Tokens",
-        subwords="Subwords | Tokens",
-        parses=["Parses"],
-        given=["UserFile"],
-        dropped=["DroppedPairs"],
+        rows=Paths.rows,
+        tokens=Paths.tokens,
+        subwords=(Paths.subwords, Paths.tokens),
+        parses=[Paths.parses],
+        given=[Paths.user_file],
+        dropped=[Paths.dropped_pairs],
     )
-    outputs = files(phrases="PhraseColumns")
+    outputs = files(phrases=Paths.phrase_columns)
     libraries = ("pyarrow", "numpy")
 
     segmentation: PhraseSegmentation = of("study.segmentations.{segmenter}")
@@ -187,8 +194,13 @@ class MeasurePhrases(Stage):
 
     module = "phrasemt.syntax.phrases"
     job_name = "{dataset}.{source}-{target}/{segmenter}.{split}"
-    inputs = files(phrases="PhraseColumns", tokens="Tokens", subwords="Subwords | Tokens", parses=["Parses"])
-    outputs = files(statistics="PhraseStatistics")
+    inputs = files(
+        phrases=Paths.phrase_columns,
+        tokens=Paths.tokens,
+        subwords=(Paths.subwords, Paths.tokens),
+        parses=[Paths.parses],
+    )
+    outputs = files(statistics=Paths.phrase_statistics)
 
     segmentation: str = of("study.segmentations.{segmenter}.folder_name")  # its name in statistics and report
     needs_parses: bool = of("study.segmentations.{segmenter}.reads_parses")
@@ -199,8 +211,14 @@ class ExtractChunks(Stage):
 
     module = "phrasemt.syntax.chunks"
     job_name = "{dataset}.{source}-{target}/{split}"
-    inputs = files(rows="Rows", tokens="Tokens", subwords="Subwords | Tokens", gold=["RawChunks"], tags=["Tags"])
-    outputs = files(chunks="ChunkColumns", statistics="ChunkStatistics")
+    inputs = files(
+        rows=Paths.rows,
+        tokens=Paths.tokens,
+        subwords=(Paths.subwords, Paths.tokens),
+        gold=[Paths.raw_chunks],
+        tags=[Paths.tags],
+    )
+    outputs = files(chunks=Paths.chunk_columns, statistics=Paths.chunk_statistics)
     libraries = ("pyarrow", "numpy")
 
     origin: Literal["gold", "chunker"] = of("dataset.target_chunks.origin")

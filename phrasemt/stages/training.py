@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from phrasemt.artefacts.paths import Paths
 from phrasemt.stages.stage import VOCABULARIES, ModelStage, StudyJob, files, of
 from phrasemt.study.schema import Training
 from phrasemt.study.tokenization import BleuTokenizer
@@ -15,18 +16,18 @@ class TrainModel(ModelStage):
     module = "phrasemt.training.loop"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}"
     inputs = files(
-        train="Examples",
-        dev="Examples",
-        dev_reference="Tokens",
+        train=Paths.examples,
+        dev=Paths.examples,
+        dev_reference=Paths.tokens,
         **VOCABULARIES,
-        train_phrases=["PhraseColumns"],
-        dev_phrases=["PhraseColumns"],
-        train_chunks=["ChunkColumns"],
-        dev_chunks=["ChunkColumns"],
-        initial_weights=["Weights | UserFile"],
+        train_phrases=[Paths.phrase_columns],
+        dev_phrases=[Paths.phrase_columns],
+        train_chunks=[Paths.chunk_columns],
+        dev_chunks=[Paths.chunk_columns],
+        initial_weights=[Paths.weights, Paths.user_file],
     )
-    outputs = files(record="TrainingRecord")
-    folders = files(state="TrainingState")
+    outputs = files(record=Paths.training_record)
+    folders = files(state=Paths.training_state)
     resumes = True
     libraries = ("torch", "numpy")
 
@@ -44,14 +45,14 @@ class AverageCheckpoints(ModelStage):
     module = "phrasemt.training.average"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}"
     inputs = files(
-        record="TrainingRecord",
-        dev="Examples",
-        dev_reference="Tokens",
+        record=Paths.training_record,
+        dev=Paths.examples,
+        dev_reference=Paths.tokens,
         **VOCABULARIES,
-        dev_phrases=["PhraseColumns"],
-        dev_chunks=["ChunkColumns"],
+        dev_phrases=[Paths.phrase_columns],
+        dev_chunks=[Paths.chunk_columns],
     )
-    outputs = files(weights="Weights", scores="AverageScores")
+    outputs = files(weights=Paths.weights, scores=Paths.average_scores)
     libraries = ("torch", "numpy")
 
     dataset: str

@@ -17,14 +17,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from phrasemt.artefacts import kind_of
+from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.sidecar import Sidecar, sidecar_path
 from phrasemt.errors import MismatchError, PhrasemtError
 from phrasemt.stages import STAGES
 from phrasemt.study.schema import Study
 from phrasemt.workflow.flow import Flow
 from phrasemt.workflow.inputs import FILES
-from phrasemt.workflow.paths import Paths
 
 _MOST_NAMED = 3  # changes in a message
 
@@ -150,7 +149,12 @@ def _text(sidecar: Path) -> str | None:
 def _changes_of(study: Study, job: _Job) -> Iterator[str]:
     """How the job of the study differs from the one that was done."""
     sidecar, path = job.sidecar, Path(job.path)
-    names = kind_of(path).pattern.names(path)
+    role = next((role for role, file in sidecar.outputs.items() if Path(file.path).name == path.name), "")
+    try:
+        names = STAGES[sidecar.stage].outputs[role].names(path)
+    except (KeyError, ValueError):
+        yield f"{sidecar.stage}: not a job of the study"
+        return
     if names.get("study", study.study) != study.study:  # another study, which `init_from` names
         return
     known = Flow(study).wildcards

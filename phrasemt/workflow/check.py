@@ -26,8 +26,7 @@ from phrasemt.study.datasets import Dataset, RegistryText
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Adam, Study, Training
 from phrasemt.study.tokenization import language_name, problem_of_language
-from phrasemt.workflow.paths import initial_weights
-from phrasemt.workflow.trained_system import read_manifest
+from phrasemt.workflow.trained_system import initial_weights, read_manifest
 
 # What the generator makes: pairs, or one side of them for a monolingual data set.
 _GENERATED_LANGUAGES = (("en", "de"), ("en", "en"), ("de", "de"))

@@ -15,6 +15,7 @@ WITHOUT_EFFECT = {
     "phrasemt": "it holds the version, which every sidecar names",
     "phrasemt.study": "stages read values of settings, which are part of the rerun key, and run no code of settings",
     "phrasemt.stages": "as for phrasemt.study; a value that a declaration computes is a setting of the stage",
+    "phrasemt.artefacts.paths": "stages get paths from their commands; outputs at other paths are other files",
     "phrasemt.fields": "it is the base of settings, whose text is part of the rerun key",
     "phrasemt.errors": "it forms messages; a stage that raises an error leaves no artefact",
     "phrasemt.workflow.code": "it computes the digests; another way to compute them changes all digests",

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Literal
 
 from phrasemt.artefacts.artefact import Pattern
+from phrasemt.artefacts.paths import Paths
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage
 from phrasemt.study.annotators import AnnotatedText
@@ -21,7 +22,6 @@ from phrasemt.study.schema import Study
 from phrasemt.study.tokenization import Side
 from phrasemt.workflow.code import code_digest
 from phrasemt.workflow.inputs import CHOICES, FILES, Wildcards
-from phrasemt.workflow.paths import Paths
 
 Files = Callable[[Wildcards], list[str]]
 # A pattern, or what gives the pattern of a job.
@@ -141,6 +141,13 @@ class Flow:
             return int(any(CHOICES[columns](self.study, wildcards) for columns in ("phrases", "chunks")))
         return 2 if getattr(wildcards, "split", "train") in ("train", "dev") else 0
 
+    def log(self, stage: str) -> Pattern:
+        return Pattern(f"{self.paths.logs}/{_job(stage)}.log")
+
+    def benchmark(self, stage: str) -> Pattern:
+        """Snakemake's table of the time and memory that a stage used."""
+        return Pattern(f"{self.paths.benchmarks}/{_job(stage)}.tsv")
+
     def command(self, stage: str) -> str:
         """The shell command of a stage. It writes the settings and the lists of files beside the log.
 
@@ -207,3 +214,7 @@ class Flow:
         for dataset in self.study.datasets.values():
             used += [dataset.source_parser, dataset.target_chunks and dataset.target_chunks.chunker]
         return [self.paths.card.at(annotator=name) for name in dict.fromkeys(filter(None, used))]
+
+
+def _job(stage: str) -> str:
+    return f"{stage}/{STAGES[stage].job_name}".rstrip("/")

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from phrasemt.artefacts.corpus import OriginalFile, RegisteredText
-from phrasemt.artefacts.syntax import StanzaFile
+from phrasemt.artefacts.paths import Paths
 from phrasemt.files.source_file import MIRROR
 from phrasemt.registry.corpora import contrasts_of, files_of
 from phrasemt.registry.stanza_models import files_of_package
@@ -18,8 +17,7 @@ from phrasemt.study.annotators import AnnotatedText, Parser
 from phrasemt.study.datasets import Dataset, DatasetText, RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.study.tokenization import Side
-from phrasemt.workflow.paths import Paths, initial_weights
-from phrasemt.workflow.trained_system import PLACES
+from phrasemt.workflow.trained_system import PLACES, initial_weights
 
 # Snakemake's wildcards of a job: an object with items().
 Wildcards = Any
@@ -90,7 +88,7 @@ def _whole_texts(study: Study, job: Wildcards, side: Side) -> list[str]:
 def _original_files(study: Study, job: Wildcards) -> list[str]:
     """The fetched files that hold one side of a part of a registered corpus."""
     files = files_of(job.corpus, job.part, job.language, functools.partial(file_at_hand, job.corpus))
-    return [OriginalFile.pattern.at(corpus=job.corpus, file=file) for file in files]
+    return [Paths.original_file.at(corpus=job.corpus, file=file) for file in files]
 
 
 def _contrasts(study: Study, job: Wildcards) -> list[str]:
@@ -99,7 +97,7 @@ def _contrasts(study: Study, job: Wildcards) -> list[str]:
     for text in study.datasets[job.dataset].contrast_sets[job.split]:
         if isinstance(text, RegistryText):
             files = contrasts_of(text.corpus, text.part).files
-            found += [OriginalFile.pattern.at(corpus=text.corpus, file=file) for file in files]
+            found += [Paths.original_file.at(corpus=text.corpus, file=file) for file in files]
         else:
             found += map(str, text.files)
     return found
@@ -114,7 +112,7 @@ def _model_files(study: Study, job: Wildcards, role: str) -> list[str]:
     assert isinstance(annotator, Parser)
     assert annotator.published is not None
     files = files_of_package(annotator.language, annotator.published)
-    return [StanzaFile.pattern.at(language=annotator.language, file=files[role])] if role in files else []
+    return [Paths.stanza_file.at(language=annotator.language, file=files[role])] if role in files else []
 
 
 def _training_texts(
@@ -215,20 +213,20 @@ FILES: dict[str, dict[str, _Files]] = {
 
 def file_at_hand(corpus: str, file: str) -> Path | None:
     """A file of a corpus that was fetched, or lies in the mirror that the environment names."""
-    places = [Path(OriginalFile.pattern.at(corpus=corpus, file=file))]
+    places = [Path(Paths.original_file.at(corpus=corpus, file=file))]
     places += [Path(mirror, corpus, file)] if (mirror := os.environ.get(MIRROR)) else []
     return next((place for place in places if place.is_file()), None)
 
 
 def _text_path(text: DatasetText, dataset: Dataset, side: Side) -> str:
     if isinstance(text, RegistryText):
-        return RegisteredText.pattern.at(corpus=text.corpus, part=text.part, language=dataset.language_of(side))
+        return Paths.registered_text.at(corpus=text.corpus, part=text.part, language=dataset.language_of(side))
     return str(getattr(text, side))
 
 
 def _annotated_text(study: Study, text: AnnotatedText, language: str, kind: Literal["trees", "chunks"] | None) -> str:
     if text.corpus is not None:
-        return RegisteredText.pattern.at(corpus=text.corpus, part=text.part, language=language)
+        return Paths.registered_text.at(corpus=text.corpus, part=text.part, language=language)
     if text.generated is not None:
         paths = Paths.of(study, text.generated)
         if kind == "trees":

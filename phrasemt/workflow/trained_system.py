@@ -22,15 +22,17 @@ from typing import Any, Self
 
 from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.artefacts.card import Card
+from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.sidecar import Evidence
 from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError
 from phrasemt.fields import Language, Name, Seed, Settings
 from phrasemt.files.lines import flush_to_disk, write_text
 from phrasemt.files.system import check_file, digest_file
 from phrasemt.study.architectures import ModelSettings
-from phrasemt.study.schema import Decoding, Study
+from phrasemt.study.schema import Decoding, Study, System
 from phrasemt.study.tokenization import Tokenizer
-from phrasemt.workflow.paths import EXPORTED_MANIFEST, EXPORTED_WEIGHTS, Paths
+
+EXPORTED_MANIFEST, EXPORTED_WEIGHTS = "model.json", "weights.safetensors"
 
 
 class SystemSettings(Settings):
@@ -122,6 +124,17 @@ def refuse_without_raw_text(settings: SystemSettings, name: str) -> None:
     if phrases is not None and phrases.given is not None:
         what = f"the {name} reads phrases that its user gave, and nobody has any for other text"
         raise MismatchError(what, where=phrases.given, next_step="choose a system with another phrase.mode")
+
+
+def initial_weights(system: System, seed: object) -> list[Path]:
+    """The file that a system's training with this seed starts from; no file for random weights."""
+    place = system.init_from
+    if place is None:
+        return []
+    weights = Path(Paths.weights).name
+    if place.suffix == Path(weights).suffix:
+        return [place]
+    return [place / EXPORTED_WEIGHTS if (place / EXPORTED_MANIFEST).is_file() else place / str(seed) / weights]
 
 
 PLACES = {

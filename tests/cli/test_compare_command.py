@@ -10,8 +10,8 @@ import pytest
 import yaml
 from golden import GoldenStudy
 
+from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.scores import Comparison
-from phrasemt.workflow.paths import Paths
 
 
 @pytest.fixture(scope="module")

@@ -21,10 +21,10 @@ import numpy as np
 from made_table import accuracy
 from stage_settings import settings_file
 
-from phrasemt.artefacts import by_attribute, kind_of, kinds
 from phrasemt.artefacts.card import Card
 from phrasemt.artefacts.columns import ChunkColumns, PhraseColumns
 from phrasemt.artefacts.corpus import ComparedSplits, DroppedPair, DroppedPairs, RoundTrip, Shared, SplitCounts
+from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.scores import OfTestSets
 from phrasemt.artefacts.sidecar import Origin, library_versions, produce, sidecar_path
 from phrasemt.artefacts.syntax import ChunkStatistics, PhraseStatistics
@@ -50,7 +50,6 @@ from phrasemt.study.schema import Study
 from phrasemt.symbols import CHUNK_LABELS, escape
 from phrasemt.syntax.annotations import Annotation, write_annotations
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
-from phrasemt.workflow.paths import Paths
 from phrasemt.workflow.run_stage import run_stage
 
 WORDS = ["der", "die", "das", "Hund", "Katze", "Haus", "sieht", "kauft", "und", "rote", "alte", "E-Mail", ","]
@@ -114,6 +113,11 @@ def rewrite(path: Path, text: str) -> None:
     path.write_text(text)
     if (sidecar := sidecar_path(path)).is_file():
         sidecar.write_text(sidecar.read_text().replace(old, digest_file(path)))
+
+
+def _kind_of(path: Path) -> str:
+    """The name of the kind of a file: of those whose patterns fit, the one with the most letters of its own."""
+    return max((len(kind.glob), name) for name, kind in Paths.kinds().items() if kind.fits(path))[1]
 
 
 class GoldenStudy:
@@ -181,7 +185,7 @@ class GoldenStudy:
         written = sorted(path for path in self.results.rglob("*") if not path.name.endswith(".meta.json"))
         found = {
             file.name: sorted(
-                (path for path in written if kind_of(path).__name__ in file.kinds and self._has(file.name, path)),
+                (path for path in written if _kind_of(path) == file.name and self._has(file.name, path)),
                 key=self._place,
             )
             for file in STAGES[stage].stage_files("input")
@@ -191,7 +195,7 @@ class GoldenStudy:
 
     def _has(self, kind: str, path: Path) -> bool:
         """Whether a file belongs to this study, which may be a part of the one that was built."""
-        names = by_attribute()[kind].pattern.names(path)
+        names = Paths.kinds()[kind].names(path)
         system = names.get("system")
         if names.get("dataset", "demo") not in self.study.datasets or system not in (None, *self.study.systems):
             return False
@@ -225,8 +229,7 @@ class GoldenStudy:
         """
         settings = settings or STAGES[stage].from_study(self.study, names)
         paths = Paths.of(self.study, names["dataset"]) if "dataset" in names else Paths(self.study.study)
-        kind_of = {file.name: kinds()[file.kinds[0]] for file in STAGES[stage].stage_files("output")}
-        places = {name: Path(paths.of_kind(kind_of[name]).within(**names)) for name in outputs}
+        places = {name: Path(STAGES[stage].outputs[name].within(**{**paths.names, **names})) for name in outputs}
         versions = library_versions(tuple(one for one in settings.libraries if one != "torch"))
         made_of = Origin.of(stage, inputs={}, settings=settings, code="0" * 16, versions=versions)
         with produce(made_of, places) as unfinished:

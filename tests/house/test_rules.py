@@ -6,10 +6,9 @@ import ast
 import re
 from pathlib import Path
 
-from phrasemt.artefacts import kinds
+from phrasemt.artefacts.paths import Paths
 from phrasemt.stages import STAGES
-from phrasemt.study.reading import load_study
-from phrasemt.workflow.paths import Paths
+from phrasemt.stages.stage import kinds_of
 
 
 def _rules(repository: Path) -> dict[str, str]:
@@ -37,7 +36,6 @@ def test_a_function_takes_the_files_that_its_stage_declares(repository: Path) ->
         machine = {"cores": "int"} | ({"processes": "int", "minutes": "float"} if stage.resumes else {})
         assert given.pop("settings") in [one.__name__ for one in stage.__mro__], name
         assert given == {**machine, **declared}, name
-        assert {kind for file in stage.stage_files() for kind in file.kinds} <= kinds().keys(), name
 
 
 def test_a_rule_connects_the_files_of_its_stage(repository: Path) -> None:
@@ -51,8 +49,8 @@ def test_a_rule_connects_the_files_of_its_stage(repository: Path) -> None:
         for part in (
             f'    shell:\n        flow.command("{stage}")\n',
             f'**flow.params("{stage}"),\n',
-            f'    log:\n        paths.log("{stage}"),\n',
-            f'    benchmark:\n        paths.benchmark("{stage}")\n',
+            f'    log:\n        flow.log("{stage}"),\n',
+            f'    benchmark:\n        flow.benchmark("{stage}")\n',
             "    conda:\n",
             "    message:\n",
         ):
@@ -63,15 +61,14 @@ def test_a_rule_connects_the_files_of_its_stage(repository: Path) -> None:
         assert not re.search(r"lambda|temp\(|^    (run|script):", rule, flags=re.MULTILINE), stage
 
 
-def test_an_output_of_a_rule_lies_where_its_kind_says(repository: Path) -> None:
-    study = load_study(repository / "config.yaml")
-    paths = Paths(study.study)
+def test_files_of_a_rule_are_of_the_kinds_that_its_stage_declares(repository: Path) -> None:
     for stage, rule in _rules(repository).items():
-        for file in STAGES[stage].stage_files("output"):
-            (kind,) = file.kinds
-            place = re.search(rf"^        {file.name}=(?:report\(\s*)?paths\.(\w+)", rule, flags=re.MULTILINE)
-            assert place is not None, (stage, file.name)
-            assert getattr(paths, place[1]) == paths.of_kind(kinds()[kind]), (stage, file.name)
+        for name, kinds in {**STAGES[stage].inputs, **STAGES[stage].outputs}.items():
+            place = re.search(
+                rf"^        {name}=(?:(?:report|flow\.of|flow\.every)\(\s*)?paths\.(\w+)", rule, flags=re.MULTILINE
+            )
+            assert place or name not in STAGES[stage].outputs, (stage, name)
+            assert place is None or getattr(Paths, place[1]) in kinds_of(kinds), (stage, name)
 
 
 def test_snakefile_and_rules_hold_no_python(repository: Path) -> None:

@@ -13,6 +13,7 @@ import base64
 import gzip
 import itertools
 import json
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics import BLEU
 
-from phrasemt.artefacts import kind_of
+from phrasemt.artefacts.artefact import Pattern
 from phrasemt.artefacts.columns import ChunkColumns, PhraseColumns
+from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.scores import SystemScores
 from phrasemt.artefacts.table import Table
-from phrasemt.artefacts.translations import AttentionWeights, TranslatedTokens
 from phrasemt.errors import check_equal
 from phrasemt.files.attention import AXES, AttentionMap, ForcedSentence, read_forced
 from phrasemt.files.columns import ColumnFile
@@ -96,9 +97,11 @@ def read_test_sets(
     read: subwords, or tokens of a data set that has none. Attention is known of some sentences.
     Raises MismatchError for a file with another number of sentences than its test set has.
     """
-    source, references = ({_place(path): path for path in of_side(tokens, side)} for side in SIDES)
+    source, references = (
+        {_place(Paths.tokens, path): path for path in of_side(Paths.tokens, tokens, side)} for side in SIDES
+    )
     source_units, target_units = (
-        words | {_place(path): path for path in of_side(subwords, side)}
+        words | {_place(Paths.subwords, path): path for path in of_side(Paths.subwords, subwords, side)}
         for side, words in zip(SIDES, (source, references), strict=True)
     )
     contents = {
@@ -107,27 +110,30 @@ def read_test_sets(
     }
     runs = set()
     for path in translated_tokens:
-        names = TranslatedTokens.pattern.names(path)
+        names = Paths.translated_tokens.names(path)
         runs.add((names["dataset"], names["system"], names["seed"]))
         contents[names["dataset"], names["split"]].outputs[names["system"]] = list(read_lines(path))
     for path in system_scores:
-        names = SystemScores.pattern.names(path)
+        names = Paths.system_scores.names(path)
         if (names["dataset"], names["system"], names["seed"]) in runs:
             for test_set, of_test_set in SystemScores.read(path).test_sets.items():
                 rows = of_test_set.statistics[METRIC]
                 contents[names["dataset"], test_set].scores[names["system"]] = list(map(sentence_bleu, rows))
-    for place, paths in itertools.groupby(sorted(parses, key=lambda path: (_place(path), path)), _place):
+    placed = sorted((_place(Paths.parses, path), path) for path in parses)
+    for place, paths in itertools.groupby(placed, operator.itemgetter(0)):
         keys = [sentence_key(parser_tokens(line)) for line in contents[place].source]
-        contents[place].trees = [(one.text if one else None) or "" for one in Annotations.open(list(paths)).find(keys)]
+        contents[place].trees = [
+            (one.text if one else None) or "" for one in Annotations.open([path for _, path in paths]).find(keys)
+        ]
     for path in phrase_columns:
-        place = _place(path)
+        place = _place(Paths.phrase_columns, path)
         ends = _of_text(PhraseColumns.open(path), "source", source_units[place])
-        contents[place].phrases[PhraseColumns.pattern.names(path)["segmenter"]] = [
+        contents[place].phrases[Paths.phrase_columns.names(path)["segmenter"]] = [
             _pieces(units, [0, *ends.values("ends", number).tolist()])
             for number, units in enumerate(_units(source_units[place]))
         ]
     for path in chunk_columns:
-        place = _place(path)
+        place = _place(Paths.chunk_columns, path)
         columns = _of_text(ChunkColumns.open(path), "target", target_units[place])
         names_of_labels = columns.description["labels"]
         for number, units in enumerate(_units(target_units[place])):
@@ -135,7 +141,7 @@ def read_test_sets(
             labels = [names_of_labels[label] for label in columns.values("labels", number)]
             contents[place].chunks.append(list(zip(labels, pieces, strict=True)))
     for path in attention_weights:
-        content, system = contents[_place(path)], AttentionWeights.pattern.names(path)["system"]
+        content, system = contents[_place(Paths.attention_weights, path)], Paths.attention_weights.names(path)["system"]
         for forced in read_forced(path):  # test sets keep all their pairs, so a row of the raw text is a place
             content.maps.setdefault(forced.row, []).append({"system": system, **_maps(forced)})
     for (dataset, test_set), content in contents.items():
@@ -143,9 +149,9 @@ def read_test_sets(
     return contents
 
 
-def of_side(paths: Sequence[Path], side: Side) -> list[Path]:
+def of_side(kind: Pattern, paths: Sequence[Path], side: Side) -> list[Path]:
     """The tokens or subwords of a side; of a monolingual data set both sides are one text."""
-    names = [(path, kind_of(path).pattern.names(path)) for path in paths]
+    names = [(path, kind.names(path)) for path in paths]
     return [path for path, name in names if name["language"] == name[side]]
 
 
@@ -220,8 +226,8 @@ def sentence_bleu(row: Sequence[float]) -> float:
     return float(score.score)
 
 
-def _place(path: Path) -> TestSetName:
-    names = kind_of(path).pattern.names(path)
+def _place(kind: Pattern, path: Path) -> TestSetName:
+    names = kind.names(path)
     return names["dataset"], names["split"]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from phrasemt.artefacts.card import Card
 from phrasemt.artefacts.corpus import ComparedSplits, DroppedPairs, RoundTrip
+from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.artefacts.syntax import ChunkStatistics, PhraseStatistics
 from phrasemt.artefacts.table import Table
@@ -51,7 +52,7 @@ class TrainingCurve:
 def read_training(path: Path) -> TrainingCurve:
     """Read the record of a training and its metrics. Raises DamagedFileError for one that cannot be read."""
     record = TrainingRecord.read(path)
-    names = TrainingRecord.pattern.names(path)
+    names = Paths.training_record.names(path)
     metrics = Metrics.read(path.parent / record.metrics)
     speeds = [report.tokens_per_second for report in metrics.updates]
     seconds = max((report.seconds for report in metrics.reports), default=0.0)
@@ -181,13 +182,13 @@ def data_section(dropped: Sequence[Path], splits: Sequence[Path], round_trips: S
     """Make the section."""
     content = fill(
         "sections/trainings.data.html",
-        cleanings=[(DroppedPairs.pattern.names(path), DroppedPairs.read(path)) for path in dropped],
+        cleanings=[(Paths.dropped_pairs.names(path), DroppedPairs.read(path)) for path in dropped],
         splits=[
-            (ComparedSplits.pattern.names(path)["dataset"], name, counts)
+            (Paths.compared_splits.names(path)["dataset"], name, counts)
             for path in splits
             for name, counts in ComparedSplits.read(path).splits.items()
         ],
-        round_trips=[(RoundTrip.pattern.names(path), RoundTrip.read(path)) for path in round_trips],
+        round_trips=[(Paths.round_trip.names(path), RoundTrip.read(path)) for path in round_trips],
     )
     return Section(anchor="data", heading="Data", content=content)
 
@@ -199,8 +200,8 @@ def syntax_section(phrases: Sequence[Path], chunks: Sequence[Path], annotators: 
     content = fill(
         "sections/trainings.syntax.html",
         annotators=[(path.absolute().parent.name, Card.read(path), scores_of(Card.read(path))) for path in annotators],
-        phrases=[(PhraseStatistics.pattern.names(path), PhraseStatistics.read(path)) for path in phrases],
-        chunks=[(ChunkStatistics.pattern.names(path), ChunkStatistics.read(path)) for path in chunks],
+        phrases=[(Paths.phrase_statistics.names(path), PhraseStatistics.read(path)) for path in phrases],
+        chunks=[(Paths.chunk_statistics.names(path), ChunkStatistics.read(path)) for path in chunks],
     )
     return Section(anchor="syntax", heading="Phrases and chunks", content=content)
 

@@ -22,8 +22,7 @@ from phrasemt.study.architectures import Architecture, TransformerModel
 from phrasemt.study.schema import Study
 from phrasemt.text.subwords import build_vocabulary, learn_subwords
 from phrasemt.workflow.check import read_study
-from phrasemt.workflow.paths import initial_weights
-from phrasemt.workflow.trained_system import SystemSettings, TrainedSystem, write_model_folder
+from phrasemt.workflow.trained_system import SystemSettings, TrainedSystem, initial_weights, write_model_folder
 
 SIZE = {"encoder_layers": 1, "decoder_layers": 1, "width": 16, "heads": 2, "ffn_width": 24}
 

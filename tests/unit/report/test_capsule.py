@@ -152,7 +152,11 @@ FORGERIES = {
         SCORES,
         "score_system refuses",
     ),
-    "a table of no scores": (_edit(TABLE_SIDECAR, rb'"files": \[[^]]*\]', b'"files": []'), TABLE, "make_table refuses"),
+    "a table of no scores": (
+        _edit(TABLE_SIDECAR, rb'"system_scores": \[[^]]*\]', b'"system_scores": []'),
+        TABLE,
+        "make_table refuses",
+    ),
     "counts beside left-out references": (_edit(LEFT_OUT, rb'"counts":\[\d+', b'"counts":[9999'), LEFT_OUT, "counts"),
     "a score without statistics": (
         _edit(LEFT_OUT, rb',"ter":\[\[.*?\]\]', b""),

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import yaml
 
-from phrasemt.artefacts import kinds
 from phrasemt.artefacts.sidecar import DigestedFile, Sidecar, sidecar_path
 from phrasemt.errors import PhrasemtError
 from phrasemt.stages import STAGES
@@ -62,8 +61,7 @@ metrics:
 
 def _job(study: Study, stage: str) -> tuple[Path, Sidecar]:
     """An output of a job of a stage, and its sidecar, for the first names of the study that the stage has a job for."""
-    role, kind = next((file.name, file.kinds[0]) for file in STAGES[stage].stage_files("output"))
-    pattern = kinds()[kind].pattern
+    role, pattern = next(iter(STAGES[stage].outputs.items()))
     names = re.findall(r"\{(\w+)\}", pattern)
     known = Flow(study).wildcards | {"study": study.study, "job": "0", "file": "train.en.gz|pretrain_conll17.pt"}
     for values in itertools.product(*(known[name].replace("\\", "").split("|") for name in names)):

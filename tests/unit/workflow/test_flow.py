@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from phrasemt.artefacts.paths import Paths
 from phrasemt.errors import StudyError
 from phrasemt.registry.corpora import load_registry
 from phrasemt.runs.notes import RunNote, study_of
@@ -19,7 +20,6 @@ from phrasemt.runs.start import open_study
 from phrasemt.study.schema import Study
 from phrasemt.workflow.check import read_study
 from phrasemt.workflow.flow import Flow
-from phrasemt.workflow.paths import Paths
 
 PATTERN = Paths("mixed").translated_text
 
