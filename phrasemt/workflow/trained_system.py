@@ -148,7 +148,7 @@ PLACES = {
 }
 
 
-class ModelManifest(JsonFile, format=2):
+class ModelManifest(JsonFile, format=3):
     """The content of `model.json`. files: sha256 of each file, by its path in the folder."""
 
     again = "copy the folder again from where it was exported, or export it again with this version of phrasemt"

@@ -170,7 +170,7 @@ def _one_gone(name):
         (lambda folder: _change(folder, lambda values: values.update(files={})), "the model needs is not listed"),
         (
             lambda folder: _change(folder, lambda values: values.update(format=1)),  # of version 0.1.0
-            "a file of another format (expected format 2, found 1). Next: copy the folder again from where it was "
+            "a file of another format (expected format 3, found 1). Next: copy the folder again from where it was "
             "exported, or export it again with this version of phrasemt",
         ),
         (_one_gone("weights.safetensors"), "not listed (expected weights.safetensors)"),
