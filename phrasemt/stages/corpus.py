@@ -71,9 +71,9 @@ class PartitionCorpus(Stage):
         test_target=Paths.raw_text,
     )
 
-    dev: int = of("dataset.cut.dev")
-    test: int = of("dataset.cut.test")
-    seed: int = of("dataset.cut.seed")
+    dev: int = of(lambda job: job.cut.dev)
+    test: int = of(lambda job: job.cut.test)
+    seed: int = of(lambda job: job.cut.seed)
 
 
 class GenerateDemo(Stage):
@@ -92,9 +92,9 @@ class GenerateDemo(Stage):
 
     split: Literal["train", "dev", "test"]
     pairs: int
-    seed: int = of("dataset.generator.seed")
-    multiword_units: bool = of("dataset.generator.multiword_units")
-    long_sentences: bool = of("dataset.generator.long_sentences")
+    seed: int = of(lambda job: job.generator.seed)
+    multiword_units: bool = of(lambda job: job.generator.multiword_units)
+    long_sentences: bool = of(lambda job: job.generator.long_sentences)
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
@@ -177,9 +177,9 @@ class CompareSplits(Stage):
     )
     outputs = files(counts=Paths.compared_splits)
 
-    splits: list[str] = of("dataset.held_out")  # dev, then the test sets
+    splits: list[str] = of(lambda job: job.dataset.held_out)  # dev, then the test sets
     references: list[int]  # number of further references of each split
-    overlap: Literal["refused", "allowed"] = of("dataset.overlap")
+    overlap: Literal["refused", "allowed"] = of(lambda job: job.dataset.overlap)
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:

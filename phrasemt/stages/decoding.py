@@ -19,8 +19,8 @@ class TranslateExamples(ModelStage):
     outputs = files(translations=Paths.translations, tokens=Paths.translated_tokens, text=Paths.translated_text)
     libraries = ("torch", "sacremoses")
 
-    decoding: Decoding = of("system.decoding")
-    target_tokenizer: Tokenizer = of("target_tokenizer")
+    decoding: Decoding = of(lambda job: job.system.decoding)
+    target_tokenizer: Tokenizer = of(lambda job: job.target_tokenizer)
 
 
 class ImportTranslations(Stage):
@@ -32,7 +32,7 @@ class ImportTranslations(Stage):
     outputs = files(tokens=Paths.translated_tokens, text=Paths.translated_text)
     libraries = ("jieba", "sacremoses")
 
-    target_tokenizer: Tokenizer = of("target_tokenizer")
+    target_tokenizer: Tokenizer = of(lambda job: job.target_tokenizer)
 
 
 class ScoreContrasts(ModelStage):
@@ -52,12 +52,12 @@ class ScoreContrasts(ModelStage):
     libraries = ("torch", "jieba", "sacremoses", "subword-nmt")
 
     dataset: str
-    contrast_set: str = of("wildcards.split")
+    contrast_set: str = of(lambda job: job.wildcards["split"])
     system: str
     seed: int
-    source_tokenizer: Tokenizer = of("source_tokenizer")
-    target_tokenizer: Tokenizer = of("target_tokenizer")
-    vocabulary_threshold: int = of("dataset.subwords.vocabulary_threshold")
+    source_tokenizer: Tokenizer = of(lambda job: job.source_tokenizer)
+    target_tokenizer: Tokenizer = of(lambda job: job.target_tokenizer)
+    vocabulary_threshold: int = of(lambda job: job.dataset.subwords.vocabulary_threshold)
 
 
 class AnalyseAttention(ModelStage):
@@ -75,7 +75,7 @@ class AnalyseAttention(ModelStage):
     libraries = ("torch", "pyarrow")
 
     dataset: str
-    test_set: str = of("wildcards.split")
+    test_set: str = of(lambda job: job.wildcards["split"])
     system: str
     seed: int
 

@@ -49,7 +49,7 @@ class AlignWords(Stage):
     outputs = files(kept_source=Paths.aligned_text, kept_target=Paths.aligned_text, alignment=Paths.alignment)
     programs = ("bin/fast_align", "bin/atools")
 
-    max_words: int = of("study.phrase_models.{phrase_model}.max_words")
+    max_words: int = of(lambda job: job.study.phrase_models[job.wildcards["phrase_model"]].max_words)
 
 
 class ExtractPhraseTable(Stage):
@@ -94,7 +94,7 @@ class TuneMoses(Stage):
         "bin/evaluator",
     )
 
-    tuning: Tuning = of("study.phrase_based.{system}.tuning")
+    tuning: Tuning = of(lambda job: job.study.phrase_based[job.wildcards["system"]].tuning)
     seed: int
 
 
@@ -114,5 +114,5 @@ class TranslateWithMoses(Stage):
     libraries = ("sacremoses",)
     programs = (*_FILTER, "bin/moses", "scripts/recaser/detruecase.perl")
 
-    model: MosesModel = of("study.phrase_based.{system}.model")
-    target_tokenizer: Tokenizer = of("target_tokenizer")
+    model: MosesModel = of(lambda job: job.study.phrase_based[job.wildcards["system"]].model)
+    target_tokenizer: Tokenizer = of(lambda job: job.target_tokenizer)

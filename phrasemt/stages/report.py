@@ -25,10 +25,10 @@ class MakeTable(Stage):
     )
     outputs = files(table=Paths.table, markdown=Paths.markdown_table, latex=Paths.latex_table, csv=Paths.csv_table)
 
-    study: str = of("study.study")
+    study: str = of(lambda job: job.study.study)
     title: str
-    baseline: str = of("study.baseline")
-    baselines: dict[str, str] = of("study.baselines")  # of each system, what it is compared with
+    baseline: str = of(lambda job: job.study.baseline)
+    baselines: dict[str, str] = of(lambda job: job.study.baselines)  # of each system, what it is compared with
     # Lists and not mappings: settings travel as JSON with sorted keys, and the order of systems is that of the table.
     systems: list[tuple[str, str]]  # name and title of each row
     metrics: list[tuple[str, str, Literal["higher", "lower"]]]  # of the study: name, heading, better scores
@@ -38,11 +38,11 @@ class MakeTable(Stage):
     outside: list[str]  # systems whose translations other programs made
     test_sets: list[tuple[str, str]]  # data set and test set of each block
     contrasts: list[tuple[str, str]]  # data set and set of contrastive pairs
-    language_models: list[str] = of("study.language_models")  # systems with perplexities in place of translations
-    chunking: list[str] = of("study.chunking")  # systems that decide about chunks
-    seeds: list[int] = of("study.seeds")
+    language_models: list[str] = of(lambda job: job.study.language_models)  # with perplexities, not translations
+    chunking: list[str] = of(lambda job: job.study.chunking)  # systems that decide about chunks
+    seeds: list[int] = of(lambda job: job.study.seeds)
     figures: list[ComparedFigure]  # printed figures that systems stand for
-    controls: dict[str, list[str]] = of("study.controls")  # of systems
+    controls: dict[str, list[str]] = of(lambda job: job.study.controls)  # of systems
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
@@ -90,10 +90,10 @@ class WriteReport(Stage):
     libraries = ("jinja2", "matplotlib")
 
     title: str
-    controls: dict[str, list[str]] = of("study.controls")  # of systems
-    samples: int = of("study.comparison.samples")
+    controls: dict[str, list[str]] = of(lambda job: job.study.controls)  # of systems
+    samples: int = of(lambda job: job.study.comparison.samples)
     seed: int = SEED  # of the bootstrap
-    repeated: list[str] = of("study.repeated")  # systems with several trainings
+    repeated: list[str] = of(lambda job: job.study.repeated)  # systems with several trainings
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:

@@ -21,7 +21,7 @@ class SystemOnTestSets(Stage):
     dataset: str
     system: str
     seed: int
-    test_sets: list[str] = of("dataset.test_sets")
+    test_sets: list[str] = of(lambda job: job.dataset.test_sets)
 
 
 class ScoreSystem(SystemOnTestSets):
@@ -37,8 +37,8 @@ class ScoreSystem(SystemOnTestSets):
     outputs = files(scores=Paths.system_scores)
     libraries = ("sacrebleu",)
 
-    references: list[int] = of("references")
-    target_tokenizer: Tokenizer = of("target_tokenizer")
+    references: list[int] = of(lambda job: job.references)
+    target_tokenizer: Tokenizer = of(lambda job: job.target_tokenizer)
 
 
 class ScoreMetric(SystemOnTestSets):
@@ -52,10 +52,10 @@ class ScoreMetric(SystemOnTestSets):
     outputs = files(scores=Paths.metric_scores)
 
     metric: str
-    better: Literal["higher", "lower"] = of("study.metrics.{metric}.better")
-    command: str = of("study.metrics.{metric}.command")
-    words: list[str] = of("study.metrics.{metric}.words")  # of the command
-    references: list[int] = of("references")
+    better: Literal["higher", "lower"] = of(lambda job: job.study.metrics[job.wildcards["metric"]].better)
+    command: str = of(lambda job: job.study.metrics[job.wildcards["metric"]].command)
+    words: list[str] = of(lambda job: job.study.metrics[job.wildcards["metric"]].words)  # of the command
+    references: list[int] = of(lambda job: job.references)
 
 
 class CompareSystems(Stage):
@@ -77,7 +77,7 @@ class CompareSystems(Stage):
     dataset: str
     system: str
     baseline: str
-    samples: int = of("study.comparison.samples")
+    samples: int = of(lambda job: job.study.comparison.samples)
     seed: int = SEED
 
     @classmethod

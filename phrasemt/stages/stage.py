@@ -8,7 +8,7 @@ function.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
@@ -17,8 +17,9 @@ from pydantic import Field
 from phrasemt.artefacts.artefact import Pattern
 from phrasemt.artefacts.paths import Paths
 from phrasemt.fields import Settings
-from phrasemt.study.architectures import ModelInputs, ModelSettings
-from phrasemt.study.datasets import Dataset
+from phrasemt.study.annotators import Chunker, Parser
+from phrasemt.study.architectures import ModelInputs, ModelSettings, PhraseSegmentation
+from phrasemt.study.datasets import Cut, Dataset, Generator, TargetChunks
 from phrasemt.study.schema import Study, System
 from phrasemt.study.tokenization import Tokenizer
 
@@ -38,9 +39,9 @@ def kinds_of(kinds: Kinds) -> Sequence[Pattern]:
     return [kinds] if isinstance(kinds, Pattern) else kinds
 
 
-def of(path: str, **default: Any) -> Any:
-    """A setting whose value the study has, at this path from a `StudyJob`, such as "study.metrics.{metric}.better"."""
-    return Field(json_schema_extra={"path": path}, **default)
+def of(value: Callable[[StudyJob], object], **default: Any) -> Any:
+    """A setting whose value the study has, such as `of(lambda job: job.system.training)`."""
+    return Field(json_schema_extra={"of": value}, **default)  # type: ignore[dict-item]
 
 
 @dataclass(frozen=True)
@@ -67,16 +68,32 @@ class StudyJob:
     study: Study
     wildcards: Wildcards
 
-    def value(self, path: str) -> Any:
-        """The value at a path of attributes and keys, with wildcards in braces."""
-        value: Any = self
-        for name in path.format(**self.wildcards).split("."):
-            value = value[name] if isinstance(value, Mapping) else getattr(value, name)
-        return value
-
     @property
     def dataset(self) -> Dataset:
         return self.study.datasets[self.wildcards["dataset"]]
+
+    @property
+    def annotator(self) -> Parser | Chunker:
+        return self.study.annotators[self.wildcards["annotator"]]
+
+    @property
+    def segmentation(self) -> PhraseSegmentation:
+        return self.study.segmentations[self.wildcards["segmenter"]]
+
+    @property
+    def cut(self) -> Cut:
+        assert self.dataset.cut is not None
+        return self.dataset.cut
+
+    @property
+    def generator(self) -> Generator:
+        assert self.dataset.generator is not None
+        return self.dataset.generator
+
+    @property
+    def target_chunks(self) -> TargetChunks:
+        assert self.dataset.target_chunks is not None
+        return self.dataset.target_chunks
 
     @property
     def source_tokenizer(self) -> Tokenizer:
@@ -101,7 +118,7 @@ class Stage(Settings):
 
     Settings are data: a rule passes them to the subcommand as JSON, and they decide whether a finished artefact is
     still valid. A function reads their fields only. A value that is computed from the study is computed in `of_job`
-    or named by its path (`of`), and is a field, so that a change of the computation is a change of the settings.
+    or by a function (`of`), and is a field, so that a change of the computation is a change of the settings.
     """
 
     module: ClassVar[str]
@@ -150,8 +167,8 @@ class Stage(Settings):
 
     @classmethod
     def _of_study(cls, job: StudyJob) -> dict[str, Any]:
-        extra = {name: field.json_schema_extra for name, field in cls.model_fields.items()}
-        return {name: job.value(str(one["path"])) for name, one in extra.items() if isinstance(one, dict)}
+        extra: dict[str, Any] = {name: field.json_schema_extra for name, field in cls.model_fields.items()}
+        return {name: one["of"](job) for name, one in extra.items() if one}
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
@@ -177,8 +194,8 @@ class ModelStage(Stage):
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
     libraries: ClassVar[tuple[str, ...]] = ("torch",)
 
-    model: ModelSettings = of("system.model")
-    reads: ModelInputs = of("system.model.model_inputs")
+    model: ModelSettings = of(lambda job: job.system.model)
+    reads: ModelInputs = of(lambda job: job.system.model.model_inputs)
 
     def chosen_module(self) -> str:
         return f"phrasemt.models.{self.model.family}"

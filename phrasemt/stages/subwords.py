@@ -36,7 +36,7 @@ class LearnSubwords(Stage):
 
     merges: int | None = None
     # In place of merges: these and the characters together.
-    symbols: int | None = of("dataset.subwords.symbols", default=None)
+    symbols: int | None = of(lambda job: job.dataset.subwords.symbols, default=None)
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class ApplySubwords(Stage):
     outputs = files(subwords=Paths.subwords)
     libraries = ("subword-nmt",)
 
-    vocabulary_threshold: int = of("dataset.subwords.vocabulary_threshold")
+    vocabulary_threshold: int = of(lambda job: job.dataset.subwords.vocabulary_threshold)
 
 
 class BuildVocabulary(Stage):
@@ -66,7 +66,7 @@ class BuildVocabulary(Stage):
     )
     outputs = files(source_vocabulary=Paths.vocabulary, target_vocabulary=Paths.vocabulary)
 
-    shared: bool = of("dataset.subwords.shared_vocabulary")  # one vocabulary of both sides
+    shared: bool = of(lambda job: job.dataset.subwords.shared_vocabulary)  # one vocabulary of both sides
     words: int | None = None  # size of a vocabulary of words; None for subwords, which are all kept
 
     @classmethod

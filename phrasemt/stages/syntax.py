@@ -42,7 +42,7 @@ class AnnotatorStage(Stage):
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        annotator = job.study.annotators[job.wildcards["annotator"]]
+        annotator = job.annotator
         assert annotator.train is not None
         values = {"language": annotator.language, "seed": 1234, **annotator.train.model_dump()}
         return {name: values[name] for name in cls.model_fields}
@@ -116,13 +116,13 @@ class DescribeAnnotator(Stage):
     libraries = ("stanza",)
 
     kind: Literal["constituency", "chunks"]
-    language: str = of("study.annotators.{annotator}.language")
+    language: str = of(lambda job: job.annotator.language)
     origin: Literal["files", "published"]
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
         kind = "constituency" if job.wildcards["annotator"] in job.study.parsers else "chunks"
-        return {"kind": kind, "origin": "files" if job.value("study.annotators.{annotator}.files") else "published"}
+        return {"kind": kind, "origin": "files" if job.annotator.files else "published"}
 
 
 class CollectTrees(Stage):
@@ -134,7 +134,7 @@ class CollectTrees(Stage):
     outputs = files(trees=Paths.given_trees, annotator=Paths.card)
     libraries = ("pyarrow", "stanza")
 
-    language: str = of("study.annotators.{annotator}.language")
+    language: str = of(lambda job: job.annotator.language)
 
 
 class AnnotateSentences(Stage):
@@ -185,8 +185,8 @@ class ExtractPhrases(Stage):
     outputs = files(phrases=Paths.phrase_columns)
     libraries = ("pyarrow", "numpy")
 
-    segmentation: PhraseSegmentation = of("study.segmentations.{segmenter}")
-    needs_parses: bool = of("study.segmentations.{segmenter}.reads_parses")
+    segmentation: PhraseSegmentation = of(lambda job: job.segmentation)
+    needs_parses: bool = of(lambda job: job.segmentation.reads_parses)
 
 
 class MeasurePhrases(Stage):
@@ -202,8 +202,8 @@ class MeasurePhrases(Stage):
     )
     outputs = files(statistics=Paths.phrase_statistics)
 
-    segmentation: str = of("study.segmentations.{segmenter}.folder_name")  # its name in statistics and report
-    needs_parses: bool = of("study.segmentations.{segmenter}.reads_parses")
+    segmentation: str = of(lambda job: job.segmentation.folder_name)  # its name in statistics and report
+    needs_parses: bool = of(lambda job: job.segmentation.reads_parses)
 
 
 class ExtractChunks(Stage):
@@ -221,4 +221,4 @@ class ExtractChunks(Stage):
     outputs = files(chunks=Paths.chunk_columns, statistics=Paths.chunk_statistics)
     libraries = ("pyarrow", "numpy")
 
-    origin: Literal["gold", "chunker"] = of("dataset.target_chunks.origin")
+    origin: Literal["gold", "chunker"] = of(lambda job: job.target_chunks.origin)

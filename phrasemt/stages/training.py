@@ -32,11 +32,11 @@ class TrainModel(ModelStage):
     libraries = ("torch", "numpy")
 
     # Width d that the learning rate of Vaswani et al. is scaled by.
-    rate_width: int = of("system.model.learning_rate_width")
-    training: Training = of("system.training")
+    rate_width: int = of(lambda job: job.system.model.learning_rate_width)
+    training: Training = of(lambda job: job.system.training)
     seed: int
     # 13a: dev BLEU counts tokens; otherwise what sacreBLEU makes of the text.
-    dev_bleu: BleuTokenizer = of("target_tokenizer.bleu")
+    dev_bleu: BleuTokenizer = of(lambda job: job.target_tokenizer.bleu)
 
 
 class AverageCheckpoints(ModelStage):
@@ -59,8 +59,8 @@ class AverageCheckpoints(ModelStage):
     system: str
     seed: int
     last: int  # number of the last checkpoints in the record that are averaged
-    best_by: Literal["bleu", "perplexity"] = of("system.training.best_by")
-    dev_bleu: BleuTokenizer = of("target_tokenizer.bleu")
+    best_by: Literal["bleu", "perplexity"] = of(lambda job: job.system.training.best_by)
+    dev_bleu: BleuTokenizer = of(lambda job: job.target_tokenizer.bleu)
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
