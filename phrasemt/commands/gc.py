@@ -1,12 +1,12 @@
 """`phrasemt gc`: list and remove files below results/ that no study names any more.
 
-These are files of other systems, data sets and seeds, and old states of trainings. `snakemake --list-untracked` knows
-the files of one study and one target, not those that other studies or targets name.
+`snakemake --list-untracked` knows the files of one study and one target only.
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,7 +16,6 @@ from phrasemt.artefacts.paths import LOGS, RESULTS, Paths
 from phrasemt.artefacts.sidecar import SUFFIX, sidecar_path
 from phrasemt.commands._arguments import named_paths
 from phrasemt.errors import PhrasemtError
-from phrasemt.files.lines import read_lines
 from phrasemt.runs.display import size, table
 from phrasemt.runs.notes import running_notes
 from phrasemt.study.reading import load_study
@@ -28,139 +27,88 @@ OTHER_STUDIES = ("config.yaml", "studies/*.yaml")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "List the files below the results of studies that belong to systems, data sets, seeds, phrases, "
-        "parsers and chunkers that no study names any more, and states of trainings under earlier settings, data or "
-        "code; with --yes remove them. Files that config.yaml or a study in studies/ names stay. So do "
-        "files that no stage writes. Nothing is removed during a run of the study."
+        "List the artefacts that no study names any more, and states of trainings under earlier settings, data or "
+        "code. What config.yaml or a study in studies/ names stays."
     )
-    parser.add_argument(
-        "study",
-        nargs="*",
-        type=Path,
-        default=[Path("config.yaml")],
-        metavar="STUDY",
-        help="study files (default: config.yaml)",
-    )
+    default, text = [Path("config.yaml")], "study files (default: config.yaml)"
+    parser.add_argument("study", nargs="*", type=Path, default=default, metavar="STUDY", help=text)
     parser.add_argument("--yes", action="store_true", help="remove them")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print what is found, and remove it with --yes. Raises PhrasemtError during a run of the study."""
+    """Print what no study names, and remove it with --yes. Raises PhrasemtError during a run of the study."""
     given = [load_study(path) for path in options.study]
-    others = _others(options.study)
+    known = {path.resolve() for path in options.study}
+    others = (path for pattern in OTHER_STUDIES for path in sorted(Path().glob(pattern)))
+    studies = [*given, *(load_study(path) for path in others if path.resolve() not in known)]
     names = list(dict.fromkeys(study.study for study in given))
-    found: list[Path] = []
-    for name in names:
-        found += garbage([study for study in (*given, *others) if study.study == name], [*given, *others])
-    if not found:
+    files = [path for name in names for path in garbage(name, studies)]
+    if not files:
         print("nothing to remove: the studies name all artefacts below their results")
         return
-    folders: dict[Path, list[Path]] = {}
-    for path in found:
-        folders.setdefault(path.parent, []).append(path)
-    rows = [[str(folder), f"{len(files):,}", size(_bytes(files))] for folder, files in sorted(folders.items())]
+    sizes = collections.defaultdict[Path, list[int]](list)
+    for path in files:
+        sizes[path.parent].append(path.stat().st_size)
+    rows = [[str(folder), f"{len(of_files):,}", size(sum(of_files))] for folder, of_files in sorted(sizes.items())]
     print(*table([["folder", "files", "size"], *rows], right_aligned=("files", "size")), sep="\n")
-    total = f"{len(found):,} files ({size(_bytes(found))})"
+    total = f"{len(files):,} files ({size(sum(map(sum, sizes.values())))})"
     if not options.yes:
         print(f"nothing was removed. Next: `phrasemt gc {' '.join(map(str, options.study))} --yes` removes {total}")
         return
-    for name in names:
-        refuse_running(name)
-    for path in found:
+    for place, note in (running for name in names for running in running_notes(LOGS / name)):
+        what, found = "a run of this study is still going, so nothing is removed", f"process {note.pid} on {note.host}"
+        raise PhrasemtError(what, where=place, found=found, next_step="wait until it has ended (`phrasemt status`)")
+    for path in files:
         path.unlink(missing_ok=True)
-    for folder in sorted({parent for path in found for parent in path.parents}, reverse=True):
+    for folder in sorted({parent for path in files for parent in path.parents}, reverse=True):
         if RESULTS in folder.parents and folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
     print(f"removed {total}")
 
 
-def _bytes(files: Sequence[Path]) -> int:
-    return sum(path.stat().st_size for path in files)
+def garbage(name: str, studies: Sequence[Study]) -> Iterator[Path]:
+    """The files below the results of the studies of this name that none of the studies names.
 
-
-def _others(given: list[Path]) -> list[Study]:
-    """The other studies of this folder. Raises StudyError for one with mistakes: it may name any file."""
-    known = {path.resolve() for path in given}
-    found = (path for pattern in OTHER_STUDIES for path in sorted(Path().glob(pattern)))
-    return [load_study(path) for path in found if path.resolve() not in known]
-
-
-def garbage(studies: Sequence[Study], others: Sequence[Study] = ()) -> list[Path]:
-    """The files below the results of some studies of one name that none of them names.
-
-    others: other studies; files that they name by their paths stay. Files without a sidecar stay, too, because no stage
-    wrote them. Of a system that is named, only the states that its training record does not name are garbage; all stay
-    without a record, or if several studies share the folder, because each state may be needed.
+    Of a system that is named, only the states that its training record does not name are garbage; all stay without a
+    record, or if several studies share the folder, because each state may be needed.
     """
-    (name,) = {study.study for study in studies}
+    own = [study for study in studies if study.study == name]
     paths = Paths(name)
-    patterns = [*_patterns(paths), Pattern(f"{paths.training_state}/{{state}}/{{content}}")]
-    constraints = [one for study in studies for one in _constraints(study)]
-    named = [re.compile(_regex(pattern, one)) for pattern in patterns for one in constraints]
-    known = [re.compile(_regex(pattern, {"content": ".+"})) for pattern in patterns]
-    named_files = [path.resolve() for study in (*studies, *others) for path in named_paths(study)]
-    found: list[Path] = []
-    for path in sorted(Path(paths.results).rglob("*")):
-        artefact = str(path).removesuffix(SUFFIX)
-        names = [match.groupdict() for pattern in known if (match := pattern.fullmatch(artefact))]
-        if not path.is_file() or not names or any(pattern.fullmatch(artefact) for pattern in named):
+    patterns = [kind.within(study=name) for kind in Paths.kinds().values()]
+    patterns = [one for one in patterns if one.startswith(f"{paths.results}/") and one != paths.training_state]
+    patterns.append(Pattern(f"{paths.training_state}/{{state}}/{{content}}"))
+    known = [_regular(pattern, {"content": ".+"}) for pattern in patterns]
+    named = [_regular(pattern, names) for study in own for names in _names_of(study) for pattern in patterns]
+    named_files = [path.resolve() for study in studies for path in named_paths(study)]
+    for path in sorted(Path(paths.results).rglob("*")):  # which does not follow links
+        artefact = Path(str(path).removesuffix(SUFFIX))
+        state = known[-1].fullmatch(str(artefact))
+        of_a_stage = state or (sidecar_path(artefact).is_file() and any(one.fullmatch(str(artefact)) for one in known))
+        if not of_a_stage or not path.is_file() or any(map(artefact.resolve().is_relative_to, named_files)):
             continue
-        of_a_stage = "content" in names[-1] or sidecar_path(artefact).is_file()
-        if of_a_stage and not _is_below(Path(artefact), named_files):
-            found.append(path)
-    if len(studies) == 1:
-        states = (path for path in _old_states(paths) if not _is_below(path, named_files))
-        found = list(dict.fromkeys([*found, *states]))
-    return found
+        if not any(one.fullmatch(str(artefact)) for one in named):
+            yield path
+        elif state and len(own) == 1:
+            model = Path(str(artefact).partition("/state/")[0])
+            text = (model / "training.json").read_text("utf-8") if (model / "training.json").is_file() else ""
+            present = [name for name in re.findall(r'"state/([^/"]+)/', text) if (model / "state" / name).is_dir()]
+            if present and state["state"] not in present:
+                yield path
 
 
-def refuse_running(study: str) -> None:
-    """Raise PhrasemtError if a run or a stage of a study is running."""
-    for path, note in running_notes(LOGS / study):
-        what = "a run of this study is still going, so nothing is removed"
-        next_step = "wait until it has ended (`phrasemt status`), then run this again"
-        raise PhrasemtError(what, where=study, found=f"process {note.pid} on {note.host}, {path}", next_step=next_step)
-
-
-def _is_below(path: Path, places: Sequence[Path]) -> bool:
-    return any(path.resolve().is_relative_to(place) for place in places)
-
-
-def _patterns(paths: Paths) -> list[Pattern]:
-    """The patterns of all artefacts of data sets and annotators."""
-    patterns = (kind.within(study=paths.study) for kind in Paths.kinds().values() if kind != Paths.training_state)
-    return [one for one in patterns if one.startswith(f"{paths.results}/") and "{" in one]
-
-
-def _regex(pattern: Pattern, constraints: dict[str, str]) -> str:
-    """A regular expression for paths of a pattern. constraints: of some wildcards; others match any name."""
+def _regular(pattern: str, names: dict[str, str]) -> re.Pattern[str]:
+    """The paths of a pattern. names: regular expressions of some wildcards; others match any name."""
     parts = re.split(r"\\\{(\w+)\\\}", re.escape(pattern))
-    parts[1::2] = [f"(?P<{name}>{constraints.get(name, '[^/]+?')})" for name in parts[1::2]]
-    return "".join(parts)
+    parts[1::2] = [f"(?P<{name}>{names.get(name, '[^/]+?')})" for name in parts[1::2]]
+    return re.compile("".join(parts))
 
 
-def _constraints(study: Study) -> Iterator[dict[str, str]]:
-    """The constraints of all wildcards, for each group of systems with the same seeds."""
-    systems: dict[tuple[int, ...], list[str]] = {}
+def _names_of(study: Study) -> Iterator[dict[str, str]]:
+    """Regular expressions of all wildcards, for each group of systems with the same seeds."""
+    systems = collections.defaultdict[tuple[int, ...], list[str]](list)
     for name in study.systems:
-        systems.setdefault(tuple(study.seeds_of(name)), []).append(name)
+        systems[tuple(study.seeds_of(name))].append(name)
     flow = Flow(study)
     for seeds, names in systems.items():
-        of_group = {"system": flow.only(names), "seed": flow.only(map(str, seeds))}
-        yield flow.wildcards | of_group | {"state": "[^/]+", "content": ".+"}
-
-
-def _old_states(paths: Paths) -> Iterator[Path]:
-    """The states of trainings under earlier settings, data or code, where a record names the present state."""
-    results = Path(paths.results).resolve()
-    for folder in sorted(Path().glob(paths.training_state.glob)):
-        if not folder.resolve().is_relative_to(results):  # a link to other files
-            continue
-        states = [state for state in folder.iterdir() if state.is_dir() and not state.is_symlink()]
-        record = folder.parent / "training.json"
-        text = "".join(read_lines(record)) if record.is_file() else ""
-        current = [state for state in states if f"{folder.name}/{state.name}/" in text]
-        if not current:
-            continue
-        for state in sorted(set(states) - set(current)):
-            yield from (path for path in sorted(state.rglob("*")) if path.is_file())
+        own = {"system": flow.only(names), "seed": flow.only(map(str, seeds)), "state": "[^/]+", "content": ".+"}
+        yield flow.wildcards | own
