@@ -1,24 +1,21 @@
-"""`phrasemt trace`: show one sentence pair after each stage, from the raw line to its system's row of the table.
-
-Sidecars name the stage and the inputs of each artefact, so the stages shown are those that really made the files. They
-have the order of the declarations (phrasemt/stages). The role of an output in its declaration selects the view, so a
-new stage with a known role needs no change here.
-"""
+"""`phrasemt trace`: show a sentence pair as text, tokens, subwords, parse, phrases and chunks, and its translation."""
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import textwrap
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from phrasemt.artefacts.artefact import Pattern
 from phrasemt.artefacts.columns import ChunkColumns, Examples, PhraseColumns, Vocabulary
 from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.artefacts.paths import Paths
-from phrasemt.artefacts.sidecar import Sidecar
-from phrasemt.artefacts.table import Table
+from phrasemt.artefacts.sidecar import Evidence, Sidecar
 from phrasemt.artefacts.translations import Translations
 from phrasemt.commands._arguments import (
     add_dataset,
@@ -31,201 +28,152 @@ from phrasemt.commands._arguments import (
 )
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.files.lines import count_lines, read_lines
-from phrasemt.stages import STAGES
 from phrasemt.study.schema import Study
+from phrasemt.study.tokenization import Side
 from phrasemt.syntax.annotations import Annotations
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.trees import Tree, parse_tree
 from phrasemt.workflow.changes import changes_since
 
 _ROW = re.compile(r"[1-9][0-9]{0,17}")
-_END = "</s>"
-_ORDER = {stage: number for number, stage in enumerate(STAGES)}
+_COLUMNS, _WIDEST_TREE = 100, 60
+_TRANSLATED = (Paths.translations, Paths.translated_text, Paths.translated_tokens)
+# What is shown: a label, its text, which may have several lines, and the file that it is from.
+View = tuple[str, str, Path]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """A pair that cleaning kept. row: its line in the raw text; line: in the files of its split. Both count from 0.
-
-    system: whose translation is shown; None: only the preparation.
-    """
+    """A pair that cleaning kept. row: its line in the raw text; line: in the files of its split. Both count from 0."""
 
     study: Study
     dataset: str
-    paths: Paths
     split: str
     row: int
     line: int
-    system: str | None = None
 
-
-@dataclass(frozen=True)
-class StageRun:
-    """A stage that made files, with its inputs and outputs by role."""
-
-    stage: str
-    inputs: Mapping[str, list[Path]]
-    outputs: Mapping[str, Path]
+    def path(self, kind: Pattern, **names: object) -> Path:
+        """The file of a kind that has the pair."""
+        source, target = self.study.datasets[self.dataset].languages
+        of_dataset = {"study": self.study.study, "dataset": self.dataset, "source": source, "target": target}
+        return Path(kind.within(split=self.split, **of_dataset, **names))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pair", metavar="SPLIT:ROW", help="such as test:17; rows of the raw text count from 1")
     add_study_option(parser)
     add_dataset(parser)
-    parser.add_argument(
-        "--system", metavar="NAME", help="also show the translation of this system (default: the preparation only)"
-    )
-    parser.add_argument(
-        "--seed",
-        type=in_range(int, 0),
-        metavar="N",
-        help="seed of the system's training (default: the first of the study)",
-    )
+    parser.add_argument("--system", metavar="NAME", help="also show the translation of this system")
+    seed = "seed of the system's training (default: the first of the study)"
+    parser.add_argument("--seed", type=in_range(int, 0), metavar="N", help=seed)
+    parser.add_argument("--ids", action="store_true", help="also show the number of each subword in the vocabulary")
+    parser.add_argument("--files", action="store_true", help="also show the file of each line")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print a pair after each stage. Raises PhrasemtError when the pair or the translation does not exist."""
+    """Print a pair after each step. Raises PhrasemtError when the pair or the translation does not exist."""
     pair = _chosen_pair(options)
-    ends = [Path(pair.paths.examples.at(split=pair.split)), Path(pair.paths.chunk_columns.at(split=pair.split))]
-    if pair.system is None:
-        phrases = pair.paths.phrase_columns.at(split=pair.split)
-        ends += (Path(phrases.at(segmenter=segmenter)) for segmenter in pair.study.segmentations)
-    else:
-        seed = pair.study.seeds_of(pair.system)[0] if options.seed is None else options.seed
-        translations = pair.paths.translated_tokens.at(system=pair.system, seed=seed, split=pair.split)
-        ends.append(finished_file(translations, f"not translated with seed {seed} yet", options.study))
-    runs = stages_to(ends)
-    if pair.system is not None and (table := Path(pair.paths.table)).exists():
-        runs += [one for one in stages_to([table]) if one.stage == "make_table"]
+    dataset = pair.study.datasets[pair.dataset]
+    title, sections = f"{pair.dataset}, {pair.split}, line {pair.row + 1}", dict[str, list[View]]()
+    for side in dataset.sides:
+        language = dataset.languages[side == "target"]
+        numbers = ids(pair, side, language) if options.ids else ()
+        sections[f"{side} ({language})"] = [*of_side(pair, side, language), *numbers]
+    if options.system is not None:
+        system, seed = _chosen_translation(options, pair)
+        title += f", system {system}, seed {seed}"
+        sections["output"] = list(of_output(pair, dataset.target_language, system=system, seed=seed))
     print_changes(changes_since(pair.study))
-    for stage, role, path, text in views(pair, runs):
-        first, *others = text.split("\n")
-        print(f"{f'{stage} {role}':<32} {first}   [{path}]")
-        for line in others:
-            print(f"{'':<32} {line}")
+    print(f"{title}\n")
+    width = 2 + max(len(label) for views in sections.values() for label, *_ in views)
+    for name, views in sections.items():
+        print(name)
+        for label, text, path in views:
+            lines = [*text.split("\n"), *([f"[{path}]"] if options.files else [])]
+            for number, part in enumerate(part for line in lines for part in _wrapped(line, _COLUMNS - width - 2)):
+                print(f"  {label if number == 0 else '':<{width}}{part}".rstrip())
 
 
-def stages_to(artefacts: Iterable[Path]) -> list[StageRun]:
-    """Return all stages that led to artefacts, the first one first. The search ends at files without a sidecar."""
-    found: dict[tuple[str, ...], StageRun] = {}
-    waiting = [path for path in artefacts if path.exists()]
-    while waiting:
-        try:
-            sidecar = Sidecar.beside(waiting.pop())
-        except DamagedFileError:  # no stage wrote it
-            continue
-        outputs = {role: Path(file.path) for role, file in sidecar.outputs.items()}
-        key = tuple(sorted(map(str, outputs.values())))
-        if key not in found:
-            inputs = {role: [Path(file.path) for file in files] for role, files in sidecar.inputs.items()}
-            found[key] = StageRun(sidecar.stage, inputs, outputs)
-            waiting += itertools.chain.from_iterable(inputs.values())
-    return sorted(found.values(), key=lambda one: (_ORDER[one.stage], *map(str, one.outputs.values())))
+def _wrapped(line: str, columns: int) -> list[str]:
+    return [line] if len(line) <= columns else textwrap.wrap(line, columns, break_on_hyphens=False)
 
 
-def views(pair: Pair, runs: Iterable[StageRun]) -> Iterator[tuple[str, str, Path, str]]:
-    """Yield stage, role, file and text of each view of a pair. A text may have several lines."""
-    cleaned = False
-    for made in runs:
-        if not _is_about(pair, made):
-            continue
-        if made.stage == "clean_pairs":  # files before it have raw pairs, which have other line numbers
-            cleaned = True
-            for side in {tuple(made.inputs[f"raw_{side}"]): side for side in ("source", "target")}.values():
-                path, line = _raw_line(made.inputs[f"raw_{side}"], pair.row)
-                yield "raw", side, path, nth(path, line)
-        for path, role in {path: role for role, path in made.outputs.items()}.items():  # a monolingual text once
-            if cleaned and role in _VIEWS:
-                yield from ((made.stage, role, path, text) for text in _VIEWS[role](pair, made))
+def of_side(pair: Pair, side: Side, language: str) -> Iterator[View]:
+    """The raw line, then what each stage makes of it."""
+    clean = pair.path(Paths.clean_text, language=language)
+    raw, row = _raw_line([Path(file.path) for file in Sidecar.beside(clean).inputs[f"raw_{side}"]], pair.row)
+    yield "raw", (raw_text := nth(raw, row)), raw
+    if (text := nth(clean, pair.line)) != raw_text:
+        yield "clean", text, clean
+    tokens, subwords = (pair.path(kind, language=language) for kind in (Paths.tokens, Paths.subwords))
+    yield "tokens", nth(tokens, pair.line), tokens
+    yield "subwords", nth(subwords, pair.line), subwords
+    positions = [*filter(None, nth(subwords, pair.line).split(" ")), "</s>"]
+    if side == "source":
+        yield from _parse(pair, nth(tokens, pair.line))
+        for segmenter in pair.study.segmentations:
+            if (path := pair.path(Paths.phrase_columns, segmenter=segmenter)).is_file():
+                ends = PhraseColumns.open(path).values("ends", pair.line).tolist()
+                yield f"phrases {segmenter}", _bracketed(positions, ends), path
+    elif (path := pair.path(Paths.chunk_columns)).is_file():
+        columns = ChunkColumns.open(path)
+        _, *ends = columns.values("starts", pair.line).tolist()
+        labels = [columns.description["labels"][label] for label in columns.values("labels", pair.line)]
+        yield "chunks", _bracketed(positions, [*ends, len(positions)], labels), path
 
 
-def _is_about(pair: Pair, made: StageRun) -> bool:
-    """Return whether the files of a stage are about the split of the pair."""
-    names = {path.name.split(".")[0] for path in made.outputs.values()}
-    return pair.split in names or made.stage == "make_table"
+def _parse(pair: Pair, tokens: str) -> Iterator[View]:
+    """The parse of the sentence, which is in the file of one of the jobs."""
+    words = parser_tokens(tokens)
+    pattern = pair.path(Paths.parses, annotator=pair.study.datasets[pair.dataset].source_parser, job="*")
+    for path in sorted(Path().glob(str(pattern))) if words else ():
+        (annotation,) = Annotations.open([path]).find([sentence_key(words)])
+        if annotation is not None and annotation.text is not None:
+            lines = list(draw(parse_tree(annotation.text, path), words))
+            bracketed = re.sub(r" (\d+)\)", lambda leaf: f" {words[int(leaf[1])]})", annotation.text)
+            yield "parse", "\n".join(lines) if max(map(len, lines)) <= _WIDEST_TREE else bracketed, path
+        elif annotation is not None:
+            yield "parse", f"none: {annotation.failure}", path
+
+
+def ids(pair: Pair, side: Side, language: str) -> Iterator[View]:
+    """The number of each subword in the vocabulary."""
+    path = pair.path(Paths.examples)
+    examples = Examples.open(path)
+    numbers = examples.source(pair.line) if side == "source" else examples.target(pair.line)
+    subwords = Vocabulary.read(pair.path(Paths.vocabulary, language=language)).tokens(numbers)
+    yield "ids", " ".join(f"{one}={number}" for one, number in zip(subwords, numbers.tolist(), strict=True)), path
+
+
+def of_output(pair: Pair, language: str, *, system: str, seed: int) -> Iterator[View]:
+    """The best translation, and the words in which it differs from the target."""
+    names = {"system": system, "seed": seed}
+    n_best, text, tokens = (pair.path(kind, **names) for kind in _TRANSLATED)
+    if n_best.is_file():  # outputs of other programs have none
+        Evidence().check(n_best)
+        best = Translations.parse(nth(n_best, pair.line)).n_best[0]
+        yield "subwords", best.subwords, n_best
+        yield "score", f"{best.score:.4f}", n_best
+    yield "text", nth(text, pair.line), text
+    target = pair.path(Paths.tokens, language=language)
+    expected, translated = (nth(path, pair.line).split(" ") for path in (target, tokens))
+    changes = difflib.SequenceMatcher(None, expected, translated, autojunk=False).get_opcodes()
+    differs = [
+        f"{' '.join(expected[i:j]) or '-'} -> {' '.join(translated[k:m]) or '-'}"
+        for kind, i, j, k, m in changes
+        if kind != "equal"
+    ]
+    yield "differs", "; ".join(differs) or "nowhere", tokens
 
 
 def _raw_line(paths: Iterable[Path], row: int) -> tuple[Path, int]:
-    """Return the raw file that contains a row of the concatenated inputs, and the line in this file."""
+    """The raw file that contains a row of the concatenated inputs, and the line in this file."""
     for path in paths:
         lines = count_lines(path)
         if row < lines:
             return path, row
         row -= lines
     raise AssertionError("a row that cleaning kept lies in one of the inputs")
-
-
-def _line_of(role: str) -> Callable[[Pair, StageRun], Iterator[str]]:
-    def view(pair: Pair, made: StageRun) -> Iterator[str]:
-        yield nth(made.outputs[role], pair.line)
-
-    return view
-
-
-def _ids(pair: Pair, made: StageRun) -> Iterator[str]:
-    examples = Examples.open(made.outputs["examples"])
-    for side, ids in (("source", examples.source(pair.line)), ("target", examples.target(pair.line))):
-        words = Vocabulary.read(made.inputs[f"{side}_vocabulary"][0])
-        yield " ".join(f"{word}={number}" for word, number in zip(words.tokens(ids), ids.tolist(), strict=True))
-
-
-def _annotation(pair: Pair, made: StageRun) -> Iterator[str]:
-    """Yield the parse or the tags of the sentence, if the sentence belongs to this job's part."""
-    words = parser_tokens(nth(made.inputs["tokens"][0], pair.line))
-    path = made.outputs["annotations"]
-    (annotation,) = Annotations.open([path]).find([sentence_key(words)]) if words else (None,)
-    if annotation is None:
-        return
-    if annotation.text is None:
-        yield f"{' '.join(words)} (no annotation: {annotation.failure})"
-    elif made.stage == "parse_sentences":
-        yield "\n".join(draw(parse_tree(annotation.text, path), words))
-    else:
-        yield " ".join(f"{word}/{tag}" for word, tag in zip(words, annotation.text.split(" "), strict=True))
-
-
-def _phrases(pair: Pair, made: StageRun) -> Iterator[str]:
-    ends = PhraseColumns.open(made.outputs["phrases"]).values("ends", pair.line).tolist()
-    yield _bracketed(_subwords(pair, made), ends)
-
-
-def _chunks(pair: Pair, made: StageRun) -> Iterator[str]:
-    columns = ChunkColumns.open(made.outputs["chunks"])
-    subwords = _subwords(pair, made)
-    _, *ends = columns.values("starts", pair.line).tolist()
-    labels = [columns.description["labels"][label] for label in columns.values("labels", pair.line)]
-    yield _bracketed(subwords, [*ends, len(subwords)], labels)
-
-
-def _n_best(pair: Pair, made: StageRun) -> Iterator[str]:
-    translated = Translations.parse(nth(made.outputs["translations"], pair.line))
-    for rank, hypothesis in enumerate(translated.n_best, start=1):
-        yield f"{rank}-best {hypothesis.subwords} ({hypothesis.score:.4f})"
-
-
-def _cells(pair: Pair, made: StageRun) -> Iterator[str]:
-    table = Table.read(made.outputs["table"])
-    for block in table.blocks:
-        if (block.dataset, block.test_set) == (pair.dataset, pair.split):
-            for row in (row for row in block.rows if row.system == pair.system):
-                printed = ((column.heading, row.printed(column)) for column in block.columns)
-                yield f"{row.title}: {', '.join(f'{heading} {text}' for heading, text in printed if text)}"
-
-
-_VIEWS: dict[str, Callable[[Pair, StageRun], Iterator[str]]] = {
-    **{role: _line_of(role) for role in ("source", "target", "tokens", "subwords", "text")},
-    "examples": _ids,
-    "annotations": _annotation,
-    "phrases": _phrases,
-    "chunks": _chunks,
-    "translations": _n_best,
-    "table": _cells,
-}
-
-
-def _subwords(pair: Pair, made: StageRun) -> list[str]:
-    """Return the positions of the side that a stage reads: subwords and the end of the sentence."""
-    return [*filter(None, nth(made.inputs["subwords"][0], pair.line).split(" ")), _END]
 
 
 def _bracketed(subwords: list[str], ends: list[int], labels: list[str] | None = None) -> str:
@@ -251,24 +199,29 @@ def draw(tree: Tree, words: list[str]) -> Iterator[str]:
 
 
 def _chosen_pair(options: argparse.Namespace) -> Pair:
-    """Return the pair that the command line names.
-
-    Raises PhrasemtError when the pair does not exist, was dropped by cleaning, or is not prepared yet.
-    """
+    """The pair of the command line. Raises PhrasemtError when it does not exist, was dropped or is not prepared yet."""
     study, dataset = chosen_dataset(options)
     split, _, number = options.pair.partition(":")
     if not _ROW.fullmatch(number):
         raise PhrasemtError("not a pair", where=options.pair[:100], expected="SPLIT:ROW with rows from 1, e.g. test:17")
     split = choose("split", split, list(study.datasets[dataset].split_names))
-    paths = Paths.of(study, dataset)
+    paths, row = Paths.of(study, dataset), int(number) - 1
     finished_file(paths.examples.at(split=split), f"{split} is not prepared yet", options.study)
-    system = None if options.system is None else choose("system", options.system, list(study.systems))
-    if system is not None and system not in study.translating:
-        next_step = "leave out --system to see the stages up to the examples"
+    return Pair(
+        study=study, dataset=dataset, split=split, row=row, line=_line_of(Path(paths.rows.at(split=split)), row)
+    )
+
+
+def _chosen_translation(options: argparse.Namespace, pair: Pair) -> tuple[str, int]:
+    """The system and the seed. Raises PhrasemtError for a system that does not translate or has not translated yet."""
+    system = choose("system", options.system, list(pair.study.systems))
+    if system not in pair.study.translating:
+        next_step = "leave out --system to see the pair up to its subwords"
         raise PhrasemtError("a language model does not translate", where=f"--system {system}", next_step=next_step)
-    row = int(number) - 1
-    line = _line_of_row(Path(paths.rows.at(split=split)), row)
-    return Pair(study=study, dataset=dataset, paths=paths, split=split, row=row, line=line, system=system)
+    seed = pair.study.seeds_of(system)[0] if options.seed is None else options.seed
+    path = pair.path(Paths.translated_tokens, system=system, seed=seed)
+    finished_file(path, f"not translated with seed {seed} yet", options.study)
+    return system, seed
 
 
 def nth(path: Path, line: int) -> str:
@@ -282,7 +235,7 @@ def nth(path: Path, line: int) -> str:
     return found
 
 
-def _line_of_row(rows: Path, row: int) -> int:
+def _line_of(rows: Path, row: int) -> int:
     for line, text in enumerate(read_lines(rows)):
         if int(text) == row:
             return line

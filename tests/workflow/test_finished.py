@@ -77,29 +77,22 @@ def test_snakemake_reports_the_table_and_the_page_with_captions(finished: Workpl
 
 
 def test_a_pair_can_be_traced_to_its_translation(undisturbed: Workplace) -> None:
-    done = undisturbed.phrasemt("trace", "test:3", "--study", "study.yaml", "--system", "max")
+    trace = ("trace", "test:3", "--study", "study.yaml", "--system", "max")
+    done = undisturbed.phrasemt(*trace)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    *stages, table = dict.fromkeys(line.split("  ")[0] for line in lines if not line.startswith(" "))
-    assert stages == [
-        *("raw source", "raw target", "clean_pairs source", "clean_pairs target"),
-        "tokenize_text tokens",
-        "apply_subwords subwords",
-        "pack_examples examples",
-        "parse_sentences annotations",
-        "tag_sentences annotations",
-        "extract_phrases phrases",
-        "extract_chunks chunks",
-        *("translate_examples text", "translate_examples tokens", "translate_examples translations"),
-    ]
-    assert table == "make_table table"
-    assert [line.split()[2] for line in lines if line.startswith("make_table ")] == ["max:"], "of this system only"
+    assert lines[0] == "demo, test, line 3, system max, seed 1"
+    assert max(map(len, lines)) <= 100
+    assert [line for line in lines[1:] if line and not line.startswith(" ")] == ["source (en)", "target (de)", "output"]
+    labels = [line.split()[0] for line in lines if re.match(r"  \S", line)]
+    assert labels[:5] == ["raw", "tokens", "subwords", "parse", "phrases"]
+    assert labels[-8:] == ["raw", "tokens", "subwords", "chunks", "subwords", "score", "text", "differs"]
     source = (undisturbed.results / "demo.en-de" / "tokens" / "test.en").read_text().split("\n")[2].split(" ")
-    drawn = [line.split(" ")[-1] for line in lines if line.startswith(" ") and "─ " in line]
-    assert [leaf for leaf in drawn if leaf in source] == source, "the leaves of the parse"
-    shown = {line.split(" ")[0]: line for line in lines}
-    assert "</s>]" in shown["extract_phrases"]
-    assert re.search(r"\[[A-Z]+ \S", shown["extract_chunks"]), "labels of a chunker that has hardly learned"
-    assert "[eos </s>]" in shown["extract_chunks"]
-    assert "1-best " in done.stdout
-    assert "results/tiny/demo.en-de/parses/english/test.0.arrow]" in done.stdout
+    parse = done.stdout.partition("  parse ")[2].partition("  phrases ")[0]
+    assert [word.rstrip(")") for word in parse.split() if not word.startswith("(")] == source, "in brackets: it is deep"
+    chunks = done.stdout.partition("  chunks ")[2].partition("output\n")[0]
+    assert re.search(r"\[[A-Z]+ \S", chunks), "labels of a chunker that has hardly learned"
+    assert "[eos </s>]" in " ".join(chunks.split())
+    more = undisturbed.phrasemt(*trace, "--ids", "--files").stdout
+    assert "[results/tiny/demo.en-de/parses/english/test.0.arrow]" in more
+    assert re.search(r"^  ids +\S+=\d+ ", more, re.MULTILINE)
