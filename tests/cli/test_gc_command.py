@@ -90,7 +90,7 @@ def test_what_another_study_names_stays(capsys: pytest.CaptureFixture[str]) -> N
     annotator = "results/tiny/annotators/french/annotator.json"
     third = _with_annotator("third", annotator)
     pairs = f"{FOLDER}/tokens/extra.de"
-    third["datasets"]["demo"]["contrast_sets"] = {"agreement": [{"pairs": pairs, "kind": "number"}]}
+    third["datasets"]["demo"]["contrast_sets"] = {"agreement": [{"pairs": pairs}]}
     for name, study in (("other", other), ("third", third)):
         write(f"studies/{name}.yaml")
         Path(f"studies/{name}.yaml").write_text(yaml.safe_dump(study))

@@ -43,7 +43,6 @@ HOSTILE = {
     f"translate text.en --seed {HUGE} {SYSTEM}": "no such seed",
     f"score text.de --references text.en --language de --samples {HUGE}": "from 1 to 1000000, found '1000",
     "ratings make new --sentences 0": "argument --sentences: expected a whole number from 1",
-    "store gc --unused nan": "argument --unused: expected a number from 0",
     # languages
     "score text.de --references text.en --language ''": "--language: found '', allowed: a code",
     "score text.de --references text.en --language jp": "did you mean 'ja'?",
