@@ -12,7 +12,7 @@ import functools
 import math
 import statistics
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from phrasemt.scoring.significance import (
     resample,
     seed_variations,
 )
+from phrasemt.study.architectures import RecurrentModel
 from phrasemt.study.reading import load_study
 
 _METRICS = ("bleu_tok", "bleu_tok_compound_split", "bleu_detok", "chrf2", "ter")
@@ -51,6 +52,9 @@ COMPARED = [
     if "compared" in one
 ]
 DRAWS = {"samples": 10_000, "seed": 12345}
+_RECURRENT = {
+    family for model in RecurrentModel.__subclasses__() for family in get_args(model.model_fields["family"].annotation)
+}
 
 
 @functools.cache
@@ -94,13 +98,19 @@ def comparison(system: str, baseline: str) -> dict[str, MetricComparison]:
     """The test of a difference, for each metric of the tables."""
     sides = _resampled(baseline), _resampled(system)
     variations = _variations(system.split("/")[0], runs(system)[0].dataset)
-    return compare_resampled(*sides, variations=variations, seed=DRAWS["seed"])
+    return compare_resampled(*sides, variations=variations, kinds=[kind_of(baseline), kind_of(system)])
 
 
 @functools.cache
-def _variations(study: str, dataset: str) -> dict[str, SeedVariation]:
+def _variations(study: str, dataset: str) -> dict[str, dict[str, SeedVariation]]:
     """How much the trainings of a study differ on the test set of a data set."""
-    return seed_variations([_resampled(key) for key in _repeated(study, dataset)])
+    return seed_variations((kind_of(key), _resampled(key)) for key in _repeated(study, dataset))
+
+
+def kind_of(key: str) -> str:
+    """Among which systems deviations between trainings are pooled; Moses is no model of ours."""
+    model = runs(key)[0].record.get("model")
+    return "other" if not model else "recurrent" if model["family"] in _RECURRENT else "attention"
 
 
 def _repeated(study: str, dataset: str) -> list[str]:
@@ -147,7 +157,12 @@ def by_length(system: str, other: str = "", metric: str = "bleu_tok") -> GainByL
         of_systems={key: [part.scores for part in parts(key)] for key in dict.fromkeys([*repeated, baseline, system])},
         words=words,
         metric=metric,
-        test=PairedTest(samples=1000, seed=12345, repeated=repeated),
+        test=PairedTest(
+            samples=1000,
+            seed=12345,
+            repeated=repeated,
+            kinds={key: kind_of(key) for key in (*repeated, baseline, system)},
+        ),
     )
     groups = groups_up_to(LENGTHS) if of_captions else quarters(words)
     return gains.of(baseline, system, groups=groups, joint=[(13, None)] if of_captions else [])
@@ -225,7 +240,7 @@ def power(system: str, metric: str = "bleu_tok", other: str = "") -> str:
     """
     baseline = other or family_of(system)[1]
     found = comparison(system, baseline)[metric]
-    if found.over_seeds is None:
+    if found.over_seeds is None or found.p_values.over_seeds is None:
         return ""
     tests = 1 if other else len(family_of(system)[0])
     return power_among(found.over_seeds, found.difference.value, tests=tests).text
@@ -237,8 +252,9 @@ def would_show(*key: str) -> str:
 
 
 def deviation(key: str, metric: str = "bleu_tok") -> str:
-    """The deviation between trainings in the study of a key, pooled over its systems with several seeds."""
-    return f"{math.sqrt(_variations(key.split('/')[0], runs(key)[0].dataset)[metric].variance):.2f}"
+    """The deviation between trainings in the study of a key, pooled over systems of its kind with several seeds."""
+    of_kinds = _variations(key.split("/")[0], runs(key)[0].dataset)
+    return f"{math.sqrt(of_kinds[kind_of(key)][metric].variance):.2f}"
 
 
 def dev(key: str, update: str) -> str:

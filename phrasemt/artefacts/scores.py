@@ -150,28 +150,28 @@ class Estimate(Settings):
 class PValues(Settings):
     """The p-values (phrasemt/scoring/significance.py).
 
-    over_seeds: of sentences and trainings, by which the table marks; None if nobody knows how far trainings differ. The
-    others cover the choice of sentences only. randomization: None if the sides have different numbers of runs.
+    over_seeds: of sentences and trainings, by which the table marks; None if nobody knows how far trainings differ, and
+    for one training beside one. two_sided covers the choice of sentences only, and so does koehn2004, which stands
+    beside a mark that a paper prints.
     """
 
     two_sided: float
     koehn2004: float
-    sacrebleu: float
-    randomization: float | None = None
     over_seeds: float | None = None
 
 
 class Power(Settings):
     """What the trainings behind a difference can show.
 
-    deviation: of the score of a training, pooled over the systems of the table that were trained several times;
-    freedom: its degrees of freedom. seeds_needed: trainings of each system with which a difference such as this one
-    would be significant (p < 0.05) in 80 % of all repetitions, because of this deviation alone; None without a
-    difference. detectable: the difference that the present trainings would show in 80 % of all repetitions.
+    deviation: of the score of a training, pooled over the systems of a kind that were trained several times, the root
+    of the mean variance of both sides; freedom: degrees of freedom of that of the difference. seeds_needed: trainings
+    of each system with which a difference such as this one would be significant (p < 0.05) in 80 % of all repetitions,
+    because of this deviation alone; None without a difference. detectable: the difference that the present trainings
+    would show in 80 % of all repetitions.
     """
 
     deviation: float
-    freedom: int
+    freedom: float
     seeds_needed: int | None = None
     detectable: float
 
@@ -213,7 +213,7 @@ class ComparisonOnTestSet(Settings):
     metrics: dict[str, MetricComparison]
 
 
-class Comparison(JsonFile, format=4):
+class Comparison(JsonFile, format=5):
     """Tests of the difference of a system to its baseline. samples, seed: of the bootstrap; test_sets: by name."""
 
     dataset: str

@@ -16,7 +16,7 @@ from phrasemt.runs.display import table
 from phrasemt.scoring.significance import decimals_of, p_text, undecided
 from phrasemt.study.schema import MOST_SAMPLES, SAMPLES, Study
 
-_NUMBERS = ("score", "difference", "p", "p (bootstrap)", "p (swaps)")
+_NUMBERS = ("score", "difference", "p")
 
 
 def read_columns(*paths: Path) -> list[list[str]]:
@@ -52,7 +52,7 @@ def add_samples(parser: argparse.ArgumentParser) -> None:
 class ScoreRow:
     """The score of a system in a metric. tested: its difference to the first system; None for the first one.
 
-    sentences: of the test set.
+    sentences: of the test set. p_value: of the difference; None where it is not tested.
     """
 
     metric: str
@@ -61,30 +61,22 @@ class ScoreRow:
     sentences: int
     seeds: str = ""
     tested: MetricComparison | None = None
+    p_value: float | None = None
 
 
 def score_table(rows: Iterable[ScoreRow]) -> Iterator[str]:
-    """Yield the lines of the table.
-
-    Column p covers sentences and trainings. Where every system was trained once, the p of both tests of sentences
-    replace it. Of few sentences it says that nothing is decided.
-    """
+    """Yield the lines of the table. Of few sentences it says in place of p that nothing is decided."""
     headings = ("metric", "system", "seeds", *_NUMBERS[:2], "95 % interval", *_NUMBERS[2:])
     lines = [(one.metric, one.system, one.seeds, f"{one.score:.2f}", *_tested(one)) for one in rows]
     yield from table([headings, *lines], right_aligned=_NUMBERS)
 
 
 def _tested(row: ScoreRow) -> Iterator[str]:
-    if (found := row.tested) is None:
-        yield from [""] * 5
+    if row.tested is None:
+        yield from [""] * 3
         return
-    shown, p_values = found.shown, found.p_values
-    tested = p_values.over_seeds is not None
-    of_sentences = [None, None] if tested else [p_values.two_sided, p_values.randomization]
-    decimals = decimals_of(shown.value, p_values.over_seeds if tested else p_values.two_sided, 2)
+    shown = row.tested.shown
+    decimals = decimals_of(shown.value, row.p_value, 2)
     yield f"{shown.value:+.{decimals}f}"
     yield f"{shown.low:+.{decimals}f} to {shown.high:+.{decimals}f}"
-    if too_few := undecided(row.sentences):
-        yield from (too_few, "", "")
-    else:
-        yield from ("" if p is None else p_text(p) for p in (p_values.over_seeds, *of_sentences))
+    yield undecided(row.sentences) or p_text(row.p_value)

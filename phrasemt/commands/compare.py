@@ -19,7 +19,7 @@ from phrasemt.report.sections.sentences import METRIC, sentence_bleu
 from phrasemt.report.sections.trainings import flatten
 from phrasemt.runs.display import table
 from phrasemt.scoring.scores import check_comparable
-from phrasemt.scoring.significance import SeedVariation, compare_scores, resample, seed_variations
+from phrasemt.scoring.significance import Variations, compare_scores, resample, seed_variations
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import SEED, Study
 from phrasemt.workflow.changes import changes_since
@@ -104,15 +104,19 @@ def _scores(sides: Sequence[_Side], options: argparse.Namespace) -> Iterator[str
     first = sides[0]
     if not first.scores:
         return
-    studies = {side.study.study: side for side in sides}.values()
+    studies = {side.study.study: side for side in sides}
     for test_set in next(iter(first.scores.values())).test_sets:
         trainings: dict[tuple[str, str], list[Scores]] = {}  # of each system that was trained with several seeds
-        for side in studies:
+        for side in studies.values():
             for file in side.of_study:
                 if file.system in side.study.repeated and test_set in file.test_sets:
                     trainings.setdefault((side.study.study, file.system), []).append(file.test_sets[test_set])
         draws = {"samples": options.samples, "seed": SEED}
-        variations = seed_variations([resample(runs, **draws) for runs in trainings.values() if len(runs) > 1])
+        variations = seed_variations(
+            (studies[study].study.kinds[system], resample(runs, **draws))
+            for (study, system), runs in trainings.items()
+            if len(runs) > 1
+        )
         yield f"\n{test_set}, beside {first.given}"
         of_sides = [
             (side, {seed: file.test_sets[test_set] for seed, file in side.scores.items() if test_set in file.test_sets})
@@ -120,14 +124,11 @@ def _scores(sides: Sequence[_Side], options: argparse.Namespace) -> Iterator[str
         ]
         yield from score_table(_rows(test_set, [one for one in of_sides if one[1]], variations, options.samples))
         if not variations:
-            yield "no system was trained several times: intervals and p cover the choice of sentences only"
+            yield "no system was trained several times: nothing is tested; intervals cover sentences only"
 
 
 def _rows(
-    test_set: str,
-    sides: Sequence[tuple[_Side, Mapping[int, Scores]]],
-    variations: Mapping[str, SeedVariation],
-    samples: int,
+    test_set: str, sides: Sequence[tuple[_Side, Mapping[int, Scores]]], variations: Variations, samples: int
 ) -> Iterator[ScoreRow]:
     (first, of_first), *others = sides
     tested = {}
@@ -136,18 +137,25 @@ def _rows(
         named = {f"{one.given}, {seed}": scores for one, by_seed in both for seed, scores in by_seed.items()}
         check_comparable(test_set, named)
         tested[side.given] = compare_scores(
-            list(of_first.values()), list(of_side.values()), variations=variations, samples=samples, seed=SEED
+            list(of_first.values()),
+            list(of_side.values()),
+            variations=variations,
+            kinds=[one.study.kinds[one.system] for one, _ in both],
+            samples=samples,
+            seed=SEED,
         )
     for metric in next(iter(of_first.values())).metrics:
         for side, by_seed in sides:
             scores = [one.metrics[metric].score for one in by_seed.values()]
+            comparison = tested[side.given][metric] if side.given in tested else None
             yield ScoreRow(
                 metric=metric,
                 system=side.given,
                 seeds=" ".join(map(str, by_seed)),
                 score=math.fsum(scores) / len(scores),
                 sentences=next(iter(by_seed.values())).sentences,
-                tested=tested[side.given][metric] if side.given in tested else None,
+                tested=comparison,
+                p_value=comparison.p_values.over_seeds if comparison else None,
             )
 
 

@@ -263,7 +263,7 @@ def known_deviation(study: str) -> tuple[float, str]:
 
     That of the study, or else that of all studies below results/, pooled, or else `PUBLISHED`.
     """
-    variances: dict[str, tuple[float, int]] = {}  # and degrees of freedom
+    variances: dict[str, tuple[float, float]] = {}  # and degrees of freedom
     for path in sorted(Path().glob(Paths.table.glob)):
         try:
             read = Table.read(path)
@@ -280,4 +280,4 @@ def known_deviation(study: str) -> tuple[float, str]:
         return PUBLISHED, "published: Multi30k"
     freedom = sum(degrees for _, degrees in chosen.values())
     pooled = sum(variance * degrees for variance, degrees in chosen.values()) / freedom
-    return math.sqrt(pooled), f"of {', '.join(chosen)}, {freedom} degrees of freedom"
+    return math.sqrt(pooled), f"of {', '.join(chosen)}, {freedom:.0f} degrees of freedom"

@@ -126,6 +126,7 @@ def _lines(scores: Mapping[str, Scores], comparison: Mapping[str, MetricComparis
             score=of_file.metrics[metric].score,
             sentences=first.sentences,
             tested=tested.get(metric),
+            p_value=tested[metric].p_values.two_sided if tested else None,
         )
         for metric in first.metrics
         for (name, of_file), tested in zip(scores.items(), ({}, comparison), strict=False)
@@ -134,8 +135,8 @@ def _lines(scores: Mapping[str, Scores], comparison: Mapping[str, MetricComparis
     yield from (f"{name}: {metric.signature}" for name, metric in first.metrics.items())
     if others:
         yield (
-            f"two-sided paired bootstrap, and approximate randomisation: {samples:,} samples each, seed {SEED}; "
-            "they cover the choice of sentences and not the randomness of training"
+            f"two-sided paired bootstrap, {samples:,} samples, seed {SEED}: "
+            "it covers the choice of sentences and not the randomness of training"
         )
 
 

@@ -71,7 +71,7 @@ def write_report(
     titles = dict(content.systems)
     trainings = [read_training(path) for path in training_record]
     check_trainings(content, trainings)
-    test = PairedTest(samples=settings.samples, seed=settings.seed, repeated=settings.repeated)
+    test = PairedTest(samples=settings.samples, seed=settings.seed, repeated=settings.repeated, kinds=settings.kinds)
     of_attention = [AttentionAnalysis.read(path) for path in attention_analysis]
     decided = decided_pairs(map(ContrastAccuracy.read, contrast_accuracy), test)
     scores = map(SystemScores.read, system_scores)

@@ -49,7 +49,8 @@ _NOTED = "bleu_tok"  # the score whose differences the notes describe
 _UNTESTED = "One training of each system, not tested: no marks, and intervals cover the choice of sentences only."
 _AGAIN = "delete it and run again"
 _VARIATION = (
-    "The deviation between trainings is pooled over the systems with several, and stands for those with one, too."
+    "The deviation between trainings is pooled over the systems of a kind (attention or recurrent) with several, and "
+    "stands for those with one, too; one training beside one is not tested."
 )
 _POWER = (
     "By the deviation between trainings alone{corrected}, the smallest difference with p < 0.05 in 80 % of all "
@@ -206,7 +207,9 @@ def _difference_cell(
         high=interval.high,
         p_values=comparison.p_values,
         p_value=p_value,
-        power=comparison.over_seeds and power_among(comparison.over_seeds, value, tests=tests),
+        power=power_among(comparison.over_seeds, value, tests=tests)
+        if comparison.over_seeds and p_value is not None
+        else None,
     )
 
 
@@ -264,8 +267,8 @@ _NOTE = (
     "Scorecard: figures of the papers beside ours. On the data of a paper: reproduced: the gap is at most the "
     "tolerance of the measure ({tolerances}); within noise: the printed figure lies in our 95 % interval; else not "
     "reproduced. Other data: differences to the baseline of the paper are compared, never the figures; significant: "
-    "p < 0.05, as in the tables; in brackets what would be so in 80 % of all repetitions. Not tested: no system was "
-    "trained several times, or the figure is a mean over test sets. Printed marks: of the paper; our p beside them: by "
+    "p < 0.05, as in the tables; in brackets what would be so in 80 % of all repetitions. Not tested: one training of "
+    "each, or the figure is a mean over test sets. Printed marks: of the paper; our p beside them: by "
     "the test that it used, paired bootstrap, one-sided, over sentences (Koehn 2004), and over sentences and trainings."
 )
 

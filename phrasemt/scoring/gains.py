@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -33,7 +33,7 @@ from phrasemt.artefacts.scores import (
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.errors import check_equal
 from phrasemt.files.lines import read_lines
-from phrasemt.scoring.significance import ResampledRuns, SeedVariation, compare_resampled, resample, seed_variations
+from phrasemt.scoring.significance import ResampledRuns, Variations, compare_resampled, resample, seed_variations
 from phrasemt.scoring.statistics import as_array, corpus_scores
 
 BLEU, NATS = "bleu_tok", "nats per token"
@@ -74,12 +74,13 @@ class PairedTest:
     """How differences are tested.
 
     samples, seed: of the bootstrap. repeated: the systems that show how much trainings differ, those with several
-    trainings of their own; None: all.
+    trainings of their own; None: all. kinds: of systems, among which deviations are pooled; by default all are of one.
     """
 
     samples: int
     seed: int
     repeated: Collection[str] | None = None
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class _Drawn:
     """The samples of all systems on the same sentences, and how much trainings differ there."""
 
     of_systems: Mapping[str, ResampledRuns]
-    variations: Mapping[str, SeedVariation]
+    variations: Variations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,12 +160,19 @@ class Gains:
 
     def _compare(self, drawn: _Drawn, baseline: str, system: str) -> MetricComparison:
         found = compare_resampled(
-            drawn.of_systems[baseline], drawn.of_systems[system], variations=drawn.variations, seed=self.test.seed
+            drawn.of_systems[baseline],
+            drawn.of_systems[system],
+            variations=drawn.variations,
+            kinds=[self.test.kinds.get(name, "") for name in (baseline, system)],
         )
         return found[self.metric]
 
     def _with_variations(self, of_systems: Mapping[str, ResampledRuns]) -> _Drawn:
-        repeated = [one for name, one in of_systems.items() if self.test.repeated is None or name in self.test.repeated]
+        repeated = (
+            (self.test.kinds.get(name, ""), one)
+            for name, one in of_systems.items()
+            if self.test.repeated is None or name in self.test.repeated
+        )
         return _Drawn(of_systems, seed_variations(repeated))
 
     def _resampled(self, one: Bounds, number: int | None = None) -> _Drawn:

@@ -5,48 +5,44 @@ its seeds, so one lucky training does not decide.
 
 Paired bootstrap (Koehn 2004, "Statistical Significance Tests for Machine Translation Evaluation"): each sample draws as
 many sentences as the test set has, with replacement and the same ones for both systems. It covers the choice of test
-sentences. Three definitions of p are in use; d_i is the difference in sample i, d that on the whole test set:
-
-* `two_sided`: twice the p of samples with d_i <= 0, or with d_i >= 0 if that is less; at most 1. Two identical systems
-  have p = 1.
-* `koehn2004` (the papers' daggers): p of samples in which the system is not better than the baseline. One-sided.
-* `sacrebleu` (`sacrebleu --paired-bs`, after MultEval): p of samples with |d_i| - mean |d_i| > |d|. Two identical
-  systems have p = 1/(1 + samples), because no sample exceeds a difference of 0.
-
-Approximate randomisation (`randomization`; Riezler and Maxwell 2005; `sacrebleu --paired-ar`): each trial swaps the
-outputs of both systems for every sentence with probability 1/2; p of trials with at least the |difference| of the
-systems (sacreBLEU: with more, which makes p of whole numbers, as of TER, too small). A difference of 0 is not tested:
-its p is 1. With several seeds, all runs of a sentence are swapped together, which needs equally many on both sides.
-
-p of k among B samples is (k + 1)/(B + 1), never 0: the observed outcome is one more sample (Davison and Hinkley 1997,
-section 4.2.3). Nor is p below what all swaps of sentences allow: of n sentences that differ, the most extreme of 2^n
-swaps and its mirror image are 2/2^n of all. Only `sacrebleu`, which is a definition of others, has no such limit.
+sentences: `two_sided` is twice the p of samples with d_i <= 0, or with d_i >= 0 if that is less; at most 1; d_i is the
+difference in sample i. `koehn2004` (the papers' daggers), beside a printed mark, is the p of samples in which the
+system is not better than the baseline. p of k among B samples is (k + 1)/(B + 1), never 0: the observed outcome is one
+more sample (Davison and Hinkley 1997, section 4.2.3). Nor is p below what all swaps of sentences allow: of n sentences
+that differ, the most extreme of 2^n swaps and its mirror image are 2/2^n of all.
 
 Trainings (`over_seeds`, by which tables mark; Clark et al. 2011): a training with another seed gives another score. Its
-variance is pooled over all systems of the table that were trained several times (`SeedVariation`), so a system with one
-training has one, too, and divided by the number of trainings of each side. A part of that variance is of the choice
-of sentences: the trainings of one system differ most on other sentences. Resampling sentences moves both sides by this
-part, and it would count twice. So samples are drawn together until it is taken out, and a draw of Student's t with the
-degrees of freedom of the pooled variance, times the deviation of the difference, is added to each. Without sentences on
-which two systems differ more than trainings of one do, this is the t-test of the trainings. Where no system of the
-table was trained several times, no p is known: differences then have an interval over sentences, and no mark.
+variance is pooled over all systems of the table of one kind (attention or recurrent, as their families say) that were
+trained several times (`SeedVariation`), so a system with one training has one, too, and divided by the number of
+trainings of each side. Kinds are not pooled: on one corpus the deviation of recurrent systems was four times that of
+Transformers. The variances of the sides of one kind add up to one estimate with the degrees of freedom of its pool;
+those of two kinds have the degrees of freedom of Welch and Satterthwaite.
 
-Samples and trials equal those of sacreBLEU: with one seed per system, p without ties and intervals over sentences are
-the same as sacreBLEU's. Its code is not called, because it compares single texts and not means over seeds.
+A part of that variance is of the choice of sentences: the trainings of one system differ most on other sentences.
+Resampling sentences moves both sides by this part, and it would count twice. So samples are drawn together until it is
+taken out. A difference then is distributed as the mixture, over the samples, of Student's t around each sample, scaled
+by the deviation of the difference. p is twice the smaller tail of this mixture at 0, and the interval has its
+quantiles: nothing is drawn but sentences. Without sentences on which two systems differ more than trainings of one do,
+this is the t-test of the trainings. Where no system of a kind was trained several times, no p is known: differences
+then have an interval over sentences, and no mark. One training beside one is not tested.
+
+Samples equal those of sacreBLEU: with one seed per system, intervals over sentences are the same as sacreBLEU's. Its
+code is not called, because it compares single texts and not means over seeds.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtrit  # scipy.stats takes a second to import
+from scipy.optimize import brentq
+from scipy.special import ndtri, stdtr, stdtrit  # scipy.stats takes a second to import
 
 from phrasemt.artefacts.scores import (
     Comparison,
@@ -69,8 +65,7 @@ from phrasemt.stages.scoring import CompareSystems
 
 log = logging.getLogger("phrasemt.scoring.significance")
 
-# Samples drawn together; the memory is this many numbers per sentence. A multiple of 32, because NumPy draws 32 signs
-# of a trial at once: trials then do not depend on it.
+# Samples drawn together; the memory is this many numbers per sentence.
 _SAMPLES_AT_ONCE = 96
 _LEVEL, _POWER = 0.05, 0.8  # what tests of trainings can show
 # Of equal systems, a direction is decided in 100 % of groups of one sentence, 28 % of three, 9 % of fourteen.
@@ -114,6 +109,48 @@ class ResampledRuns:
         return replace(self, scores=scores, statistics=statistics, samples=samples)
 
 
+@dataclass(frozen=True, kw_only=True)
+class OverTrainings:
+    """The distribution of a value over sentences and trainings: the mixture of Student's t around each sample.
+
+    value: on the whole test set, with all trainings. centres: [samples]. scale: the deviation of the trainings.
+    freedom: its degrees of freedom.
+    """
+
+    value: float
+    centres: NDArray[np.float64]
+    scale: float
+    freedom: float
+
+    def below(self, limit: float) -> float:
+        """The probability of a value below `limit`."""
+        return float(stdtr(self.freedom, (limit - self.centres) / self.scale).mean())
+
+    def p_value(self, discordant: int) -> float:
+        """Two-sided. discordant: as in `two_sided`."""
+        if not self.scale:
+            return two_sided(self.centres, discordant)
+        below = self.below(0)
+        return min(1.0, max(2 * min(below, 1 - below), 2.0 ** (1 - discordant)))
+
+    def estimate(self) -> Estimate:
+        """The value with its 95 % interval."""
+        if not self.scale:
+            return estimate(self.value, self.centres)
+        low, high = self._quantile(_LEVEL / 2), self._quantile(1 - _LEVEL / 2)
+        return Estimate(value=self.value, mean=float(self.centres.mean()), low=low, high=high)
+
+    def _quantile(self, probability: float) -> float:
+        of_t = self.scale * float(stdtrit(self.freedom, probability))
+        low, high = float(self.centres.min()) + of_t, float(self.centres.max()) + of_t
+        if low == high or self.below(high) <= probability:
+            return high
+        return low + float(brentq(lambda x: self.below(low + x) - probability, 0, high - low, xtol=1e-6 * self.scale))
+
+
+Variations = Mapping[str, Mapping[str, SeedVariation]]  # by kind of system and convention
+
+
 def compare_systems(
     *,
     settings: CompareSystems,
@@ -148,7 +185,11 @@ def compare_systems(
         metrics = compare_scores(
             runs_of[0],
             runs_of[1],
-            variations=seed_variations([resample(runs, **draws) for runs in runs_of[2:]]),
+            variations=seed_variations(
+                (settings.kinds[files[paths[0]].system], resample(runs, **draws))
+                for paths, runs in zip(sides[2:], runs_of[2:], strict=True)
+            ),
+            kinds=[settings.kinds[name] for name in (settings.baseline, settings.system)],
             **draws,
         )
         _log(settings, test_set, metrics)
@@ -183,46 +224,41 @@ def compare_scores(
     baseline: Sequence[Scores],
     system: Sequence[Scores],
     *,
-    variations: Mapping[str, SeedVariation] | None = None,
+    variations: Variations | None = None,
+    kinds: Sequence[str] = ("", ""),
     samples: int,
     seed: int,
 ) -> dict[str, MetricComparison]:
     """Compare two systems on one test set in every convention. baseline, system: the scores of their runs.
 
-    variations: by convention, of the trainings of the table (`seed_variations`); without one, only the choice of
-    sentences is tested.
+    variations: of the trainings of the table (`seed_variations`); without those of the kinds of both sides, only the
+    choice of sentences is tested. kinds: of each side.
     """
     sides = [resample(runs, samples=samples, seed=seed) for runs in (baseline, system)]
-    randomized: Mapping[str, NDArray[np.float64]] = {}
-    if len(baseline) == len(system):
-        of_both = {name: np.concatenate([side.statistics[name] for side in sides]) for name in sides[0].statistics}
-        randomized = randomized_differences(system[0].metrics, of_both, samples=samples, seed=seed)
-    return compare_resampled(*sides, variations=variations, randomized=randomized, seed=seed)
+    return compare_resampled(*sides, variations=variations, kinds=kinds)
 
 
 def compare_resampled(
     baseline: ResampledRuns,
     system: ResampledRuns,
     *,
-    variations: Mapping[str, SeedVariation] | None = None,
-    randomized: Mapping[str, NDArray[np.float64]] | None = None,
-    seed: int,
+    variations: Variations | None = None,
+    kinds: Sequence[str] = ("", ""),
 ) -> dict[str, MetricComparison]:
-    """As `compare_scores`. randomized: of `randomized_differences`."""
-    found = {}
+    """As `compare_scores`."""
+    of_metrics = {}
     for name, signature in system.signatures.items():
         scores = [side.scores[name] for side in (baseline, system)]
-        found[name] = _metric_comparison(
+        of_kinds = [(variations or {}).get(kind, {}).get(name) for kind in kinds]
+        of_metrics[name] = _metric_comparison(
             signature,
             [float(side.mean()) for side in scores],
             [side.samples[name].mean(0) for side in (baseline, system)],
-            (randomized or {}).get(name),
             _discordant(baseline.statistics[name], system.statistics[name]),
-            (variations or {}).get(name),
+            of_kinds,
             [len(side) for side in scores],
-            np.random.default_rng([seed, 1]),
         )
-    return found
+    return of_metrics
 
 
 def resample(runs: Sequence[Scores], *, samples: int, seed: int | Sequence[int]) -> ResampledRuns:
@@ -246,36 +282,34 @@ def _metric_comparison(
     signature: str,
     values: Sequence[float],
     sides: Sequence[NDArray[np.float64]],
-    randomized: NDArray[np.float64] | None,
     discordant: int,
-    variation: SeedVariation | None,
+    variations: Sequence[SeedVariation | None],
     runs: Sequence[int],
-    generator: np.random.Generator,
 ) -> MetricComparison:
     """The comparison in one convention. values, sides: the score of each side, and in samples [samples]; the baseline
-    first. runs: the trainings of each side.
+    first. variations: of the kinds of both sides.
+    runs: the number of trainings of each side.
     """
     difference, differences = values[1] - values[0], sides[1] - sides[0]
     not_better = differences >= 0 if lower_is_better(signature) else differences <= 0
+    shares = [(variation, 1 / number) for variation, number in zip(variations, runs, strict=True) if variation]
     over_seeds, p_over_seeds = None, None
-    if variation is not None:
-        noise = generator.standard_t(variation.freedom, size=len(differences))
-        shares = [1 / number for number in runs]
+    if len(shares) == len(runs):  # the variation of both sides is known
         of_baseline, of_system = (
-            over_trainings(value, side, variation, share, noise)
-            for value, side, share in zip(values, sides, shares, strict=True)
+            over_trainings(value, side, [share]) for value, side, share in zip(values, sides, shares, strict=True)
         )
-        of_difference = over_trainings(difference, differences, variation, sum(shares), noise)
-        p_over_seeds = two_sided(of_difference, discordant)
-        deviation = math.sqrt(variation.variance)
+        of_difference = over_trainings(difference, differences, shares)
+        if max(runs) > 1:
+            p_over_seeds = of_difference.p_value(discordant)
+        deviations = [math.sqrt(variation.variance) for variation, _ in shares]
         over_seeds = OverSeeds(
-            baseline=estimate(values[0], of_baseline),
-            system=estimate(values[1], of_system),
-            difference=estimate(difference, of_difference),
-            deviation=deviation,
-            freedom=variation.freedom,
-            seeds_needed=seeds_needed(difference, deviation, deviation),
-            detectable=detectable(deviation * math.sqrt(sum(shares)), variation.freedom),
+            baseline=of_baseline.estimate(),
+            system=of_system.estimate(),
+            difference=of_difference.estimate(),
+            deviation=math.hypot(*deviations) / math.sqrt(2),
+            freedom=of_difference.freedom,
+            seeds_needed=seeds_needed(difference, *deviations),
+            detectable=detectable(of_difference.scale, of_difference.freedom),
         )
     return MetricComparison(
         signature=signature,
@@ -285,45 +319,56 @@ def _metric_comparison(
         p_values=PValues(
             two_sided=two_sided(differences, discordant),
             koehn2004=max(_p(not_better), 2.0**-discordant),
-            sacrebleu=_sacrebleu_p(difference, differences),
-            randomization=None if randomized is None else _randomization_p(difference, randomized, discordant),
             over_seeds=p_over_seeds,
         ),
         over_seeds=over_seeds,
     )
 
 
-def seed_variations(systems: Sequence[ResampledRuns]) -> dict[str, SeedVariation]:
-    """The variation between trainings in every convention, pooled over systems.
+def seed_variations(systems: Iterable[tuple[str, ResampledRuns]]) -> dict[str, dict[str, SeedVariation]]:
+    """The variation between trainings of each kind in every convention, pooled over systems: kind and runs of each.
 
-    Systems with one run say nothing of it; if all have one run, the result is empty.
+    Systems with one run say nothing of it; a kind whose systems all have one run is missing.
     """
-    found = {}
-    for name in systems[0].scores if systems else ():
-        repeated = [side for side in systems if len(side.scores[name]) > 1]
-        if freedom := sum(len(side.scores[name]) - 1 for side in repeated):
-            of_runs, of_samples = [side.scores[name] for side in repeated], [side.samples[name] for side in repeated]
-            found[name] = SeedVariation(
-                variance=sum(float(((runs - runs.mean()) ** 2).sum()) for runs in of_runs) / freedom,
-                of_sentences=sum(float((runs - runs.mean(0)).var(1).sum()) for runs in of_samples) / freedom,
-                freedom=freedom,
-            )
-    return found
+    of_kinds: dict[str, list[ResampledRuns]] = {}
+    for kind, side in systems:
+        if len(next(iter(side.scores.values()))) > 1:
+            of_kinds.setdefault(kind, []).append(side)
+    return {kind: {name: _pooled(repeated, name) for name in repeated[0].scores} for kind, repeated in of_kinds.items()}
+
+
+def _pooled(repeated: Sequence[ResampledRuns], name: str) -> SeedVariation:
+    freedom = sum(len(side.scores[name]) - 1 for side in repeated)
+    of_runs, of_samples = [side.scores[name] for side in repeated], [side.samples[name] for side in repeated]
+    return SeedVariation(
+        variance=sum(float(((runs - runs.mean()) ** 2).sum()) for runs in of_runs) / freedom,
+        of_sentences=sum(float((runs - runs.mean(0)).var(1).sum()) for runs in of_samples) / freedom,
+        freedom=freedom,
+    )
 
 
 def over_trainings(
-    value: float, samples: NDArray[np.float64], variation: SeedVariation, share: float, noise: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Samples of a value over sentences as samples over sentences and trainings, [samples].
+    value: float, samples: NDArray[np.float64], shares: Sequence[tuple[SeedVariation, float]]
+) -> OverTrainings:
+    """The distribution of a value over sentences and trainings. samples: of the value over sentences.
 
-    share: the variance of the value, in variances of one training: 1/n for the mean of n trainings, the sum of both
-    sides for a difference. noise: draws of Student's t with the degrees of freedom of the variation, [samples].
+    shares: of each side of the value that varies, how much one training varies, and the share of it: 1/n for the mean
+    of n trainings.
     """
     variance = float(samples.var())
-    of_sentences = max(0.0, variance - share * variation.of_sentences)
+    of_sentences = max(0.0, variance - math.fsum(share * variation.of_sentences for variation, share in shares))
     drawn_together = math.sqrt(of_sentences / variance) if variance else 0.0
-    found: NDArray[np.float64] = value + drawn_together * (samples - value)
-    return found + math.sqrt(share * variation.variance) * noise
+    of_kinds: dict[SeedVariation, float] = {}  # an estimate that both sides share has its degrees of freedom once
+    for variation, share in shares:
+        of_kinds[variation] = of_kinds.get(variation, 0.0) + share * variation.variance
+    total = math.fsum(of_kinds.values())
+    uncertain = math.fsum(part**2 / variation.freedom for variation, part in of_kinds.items())
+    return OverTrainings(
+        value=value,
+        centres=value + drawn_together * (samples - value),
+        scale=math.sqrt(total),
+        freedom=total**2 / uncertain if uncertain else 1.0,  # of deviations of 0, any
+    )
 
 
 def _p(beyond: NDArray[np.bool_]) -> float:
@@ -405,27 +450,6 @@ def bootstrap_scores(
     return {name: np.concatenate(parts, axis=1) for name, parts in found.items()}
 
 
-def randomized_differences(
-    metrics: Mapping[str, MetricScore], statistics: Mapping[str, NDArray[np.float64]], *, samples: int, seed: int
-) -> dict[str, NDArray[np.float64]]:
-    """Differences of the means of both halves of the runs after random swaps of sentences, [samples] for each metric.
-
-    metrics, statistics: as in `bootstrap_scores`, equally many runs of both systems. The trials are those of sacreBLEU.
-    """
-    sentences = next(iter(statistics.values())).shape[1]
-    generator = np.random.default_rng(seed)
-    found: dict[str, list[NDArray[np.float64]]] = {name: [] for name in statistics}
-    for size in _sizes(samples):
-        kept = generator.integers(2, size=(size, sentences), dtype=bool).astype(np.float64)
-        for name, rows in statistics.items():
-            first, second = np.split(rows, 2)
-            moved = kept @ (first - second)
-            halves = (second.sum(1)[:, None] + moved, first.sum(1)[:, None] - moved)
-            one, other = (corpus_scores(metrics[name], half).mean(0) for half in halves)
-            found[name].append(other - one)
-    return {name: np.concatenate(parts) for name, parts in found.items()}
-
-
 def _sizes(samples: int) -> Iterator[int]:
     for start in range(0, samples, _SAMPLES_AT_ONCE):
         yield min(_SAMPLES_AT_ONCE, samples - start)
@@ -471,17 +495,6 @@ def estimate(value: float, samples: NDArray[np.float64]) -> Estimate:
     return Estimate(value=value, mean=float(ordered.mean()), low=float(ordered[tail]), high=float(ordered[-tail - 1]))
 
 
-def _sacrebleu_p(difference: float, differences: NDArray[np.float64]) -> float:
-    absolute = np.abs(differences)
-    return _p(absolute - absolute.mean() > abs(difference))
-
-
-def _randomization_p(difference: float, differences: NDArray[np.float64], discordant: int) -> float:
-    if difference == 0:
-        return 1.0
-    return min(1.0, max(_p(np.abs(differences) > abs(difference) - _ROUNDING), 2.0 ** (1 - discordant)))
-
-
 def power_among(found: OverSeeds, difference: float, *, tests: int) -> Power:
     """The power of the test that marks. tests: as for `detectable`."""
     return Power(
@@ -506,7 +519,7 @@ def seeds_needed(difference: float, *deviations: float, tests: int = 1) -> int |
     return max(2, math.ceil((level + power) ** 2 * variance / difference**2 + level**2 / 4))
 
 
-def detectable(deviation: float, freedom: int, tests: int = 1) -> float:
+def detectable(deviation: float, freedom: float, tests: int = 1) -> float:
     """The difference that a two-sided t-test shows with p < 0.05 and power 0.8.
 
     deviation: of the difference, estimated with so many degrees of freedom. tests: among which it is the smallest p,

@@ -293,7 +293,7 @@ def test_a_system_with_fewer_seeds_has_means_of_its_own_trainings(built: Built) 
     assert "Fewer trainings, of the first seeds: once (1)." in page
     power = once["bleu_tok_difference"].power
     assert power.freedom == 2  # base and max have two trainings each, of which once borrows
-    assert "stands for those with one, too." in page
+    assert "stands for those with one, too; one training beside one is not tested." in page
 
 
 def test_the_block_of_chunk_decisions_has_a_row_for_the_majority(built: Built) -> None:
