@@ -77,7 +77,7 @@ class CompareSystems(Stage):
     dataset: str
     system: str
     baseline: str
-    kinds: dict[str, str] = of(lambda job: job.study.kinds)  # of each system, among which deviations between trainings are pooled
+    kinds: dict[str, str] = of(lambda job: job.study.kinds)  # of each system: among them deviations are pooled
     samples: int = of(lambda job: job.study.comparison.samples)
     seed: int = SEED
 
