@@ -56,7 +56,7 @@ class Tensors:
                 return change(value, axes)
             if isinstance(value, Tensors):
                 return change_part(value)
-            return tuple(changed(one, axes) for one in value) if isinstance(value, tuple) else value
+            return tuple(changed(item, axes) for item in value) if isinstance(value, tuple) else value
 
         names = [field.name for field in fields(self)]
         return replace(self, **{name: changed(getattr(self, name), name.rpartition("_")[2]) for name in names})
@@ -188,7 +188,7 @@ class Packing:
     def pairs(self, lengths: Sequence[int], positions: int) -> Pairs:
         """Return the pairs of rows with this number of positions, given the length of each sentence there."""
         rows = self.rows(np.arange(length) for length in lengths)
-        numbers = [np.repeat(np.arange(len(row)), [len(one) for one in row]) for row in rows]
+        numbers = [np.repeat(np.arange(len(row)), [len(sentence) for sentence in row]) for row in rows]
         number_BS = pad(numbers, positions, fill=-1)
         place_BS = pad([np.concatenate(row) for row in rows], positions)
         return Pairs(number_BS=torch.from_numpy(number_BS), place_BS=torch.from_numpy(place_BS))
@@ -277,7 +277,7 @@ def collate_source(
     with_bos: bool = False,
     packing: Packing | None = None,
 ) -> Source:
-    """Make the source tensors of a batch from subword ids without special symbols.
+    """Make the source tensors of a batch from subword ids without special tokens.
 
     Adds `</s>` at the end of each sentence and, with `with_bos`, `<s>` at its beginning.
     """
@@ -290,7 +290,7 @@ def collate_source(
 def collate_target(
     sentences: Sequence[NDArray[np.int32]], chunks: Chunks | None = None, *, packing: Packing | None = None
 ) -> Target:
-    """Make the target tensors of a batch from subword ids without special symbols. Adds `<s>` and `</s>`."""
+    """Make the target tensors of a batch from subword ids without special tokens. Adds `<s>` and `</s>`."""
     inputs_BT = _in_rows([np.insert(sentence, 0, BOS).astype(np.int64) for sentence in sentences], packing)
     outputs_BT = _in_rows([np.append(sentence, EOS).astype(np.int64) for sentence in sentences], packing)
     mask_BT, pairs = _real([len(sentence) + 1 for sentence in sentences], packing)

@@ -52,7 +52,7 @@ class SourceCollator:
     def __init__(self, reads: ModelInputs, phrases: Sequence[Path] = ()) -> None:
         self._segmentation = reads.phrases
         self._with_bos = reads.begins_with_bos
-        self.special = 1 + self._with_bos  # symbols of a source beside its subwords
+        self.special = 1 + self._with_bos  # tokens of a source beside its subwords
         self.phrases: ColumnFile | None = None
         if self._segmentation and PHRASE_MODES[self._segmentation.mode].stored:
             self.phrases = _open_phrases(phrases, self._segmentation)
@@ -64,7 +64,7 @@ class SourceCollator:
     ) -> Source:
         """Make the source side of a batch.
 
-        sentences: subword ids without special symbols. positions: position of each sentence in the phrase columns.
+        sentences: subword ids without special tokens. positions: position of each sentence in the phrase columns.
         packing: of a packed batch. Raises DamagedFileError for phrases that do not fit their sentence.
         """
         phrases = None
@@ -86,7 +86,7 @@ class SourceCollator:
 
     def _ends_in_columns(self, columns: ColumnFile, length: int, position: int) -> NDArray[np.int64]:
         ends = columns.values("ends", position).astype(np.int64)
-        if length == LONGEST_SENTENCE + 1:  # the reader may have cut the sentence
+        if length == LONGEST_SENTENCE + 1:  # the reader may have truncated the sentence
             ends = np.append(ends[ends < length], length)
         if not len(ends) or ends[0] < 1 or (np.diff(ends) < 1).any() or ends[-1] != length:
             raise _misfit(
@@ -120,7 +120,7 @@ class TargetCollator:
     ) -> Target:
         """Make the target side of a batch.
 
-        sentences: subword ids without special symbols. positions: position of each sentence in the chunk columns.
+        sentences: subword ids without special tokens. positions: position of each sentence in the chunk columns.
         packing: of a packed batch, which has no chunks. Raises DamagedFileError for chunks that do not fit their
         sentence.
         """
@@ -137,7 +137,7 @@ class TargetCollator:
         self, columns: ColumnFile, length: int, position: int
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         starts, labels = (columns.values(column, position) for column in ("starts", "labels"))
-        if length == LONGEST_SENTENCE and len(starts) == len(labels):  # the reader may have cut the sentence
+        if length == LONGEST_SENTENCE and len(starts) == len(labels):  # the reader may have truncated the sentence
             whole = starts < length
             starts, labels = np.append(starts[whole], np.int32(length)), np.append(labels[whole], np.int32(EOS_LABEL))
         if not len(starts) or starts[0] != 0 or (np.diff(starts) < 1).any() or starts[-1] != length:
@@ -155,8 +155,8 @@ def _open_chunks(paths: Sequence[Path]) -> ColumnFile:
     what, next_step = "a chunk-based decoder needs a file of target chunks", "run extract_chunks on the same split"
     check_equal(1, len(paths), what, where="--chunks", next_step=next_step)
     columns = ChunkColumns.open(paths[0])
-    if (found := columns.description.get("labels")) != list(CHUNK_LABELS):
-        raise damaged(paths[0], expected=f"labels {' '.join(CHUNK_LABELS)}", found=found)
+    if (labels := columns.description.get("labels")) != list(CHUNK_LABELS):
+        raise damaged(paths[0], expected=f"labels {' '.join(CHUNK_LABELS)}", found=labels)
     return columns
 
 
@@ -165,13 +165,13 @@ def _open_phrases(paths: Sequence[Path], segmentation: PhraseSegmentation) -> Co
     next_step = "run extract_phrases with the segmentation of the model"
     check_equal(1, len(paths), what, where="--phrases", next_step=next_step)
     columns = PhraseColumns.open(paths[0])
-    expected, found = segmentation.model_dump(mode="json"), columns.description.get("segmentation")
-    check_equal(expected, found, "phrases of another segmentation", where=paths[0], next_step=next_step)
+    expected, described = segmentation.model_dump(mode="json"), columns.description.get("segmentation")
+    check_equal(expected, described, "phrases of another segmentation", where=paths[0], next_step=next_step)
     return columns
 
 
 class BatchReader:
-    """Turns pairs of an example store into a `Batch`. It cuts sentences after `LONGEST_SENTENCE` subwords.
+    """Turns pairs of an example store into a `Batch`. It truncates sentences after `LONGEST_SENTENCE` subwords.
 
     phrases, chunks: as in `SourceCollator` and `TargetCollator`. Raises MismatchError when their rows are not the rows
     of the examples, or belong to the text of another split.
@@ -191,7 +191,7 @@ class BatchReader:
                 columns.check_texts(examples.columns, next_step=f"run {stage} and pack_examples on the same split")
         longer = sum(int((lengths > LONGEST_SENTENCE).sum()) for lengths in examples.source_lengths.parts())
         if longer:
-            log.warning("%d source sentences are cut after %d subwords", longer, LONGEST_SENTENCE)
+            log.warning("%d source sentences are truncated after %d subwords", longer, LONGEST_SENTENCE)
 
     @classmethod
     def open(
@@ -208,7 +208,7 @@ class BatchReader:
         return cls(store, reads, phrases, chunks)
 
     def sides(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the positions of source and target of some pairs, with their special symbols: [pairs, 2]."""
+        """Return the positions of source and target of some pairs, with their special tokens: [pairs, 2]."""
         source_N = self.examples.source_lengths[positions] + self._collate_source.special
         sides_N2 = np.stack((source_N, self.examples.target_lengths[positions] + 1), axis=1, dtype=np.int64)
         return np.minimum(sides_N2, LONGEST_SENTENCE + 2)
@@ -263,7 +263,7 @@ class RankBatches(Tensors):
     """The micro-batches of an update that one process computes.
 
     weight: of their sums in the update; 0 where a process without rows computes one that counts nothing.
-    capacity: that they were cut for.
+    capacity: the most positions of a micro-batch when they were made.
     """
 
     batches: tuple[Batch, ...]
@@ -271,7 +271,7 @@ class RankBatches(Tensors):
     capacity: int
 
     def pin_memory(self) -> RankBatches:
-        """Return a copy in memory that the GPU reads while the host goes on. DataLoader calls this."""
+        """Return a copy in memory that the GPU reads while the host continues. DataLoader calls this."""
         return self.map(lambda x, _: x.pin_memory())
 
 
@@ -348,11 +348,11 @@ class RankReader(Dataset[tuple[PlannedUpdate, RankBatches | PhrasemtError]]):
             num_workers=workers,
             multiprocessing_context="fork" if workers else None,
             pin_memory=self.device == "cuda",
-            generator=torch.Generator(),  # for seeds of workers, which draw nothing; the global one stays as it is
+            generator=torch.Generator(),  # for seeds of workers, which use none; the global one stays as it is
         )
-        # Signals to stop concern the training, which goes on until it has saved its state. A worker inherits that they
-        # are blocked, so none ends it, not even in its first instant. A worker whose training was killed ends by itself
-        # within five seconds (torch.utils.data).
+        # Signals to stop concern the training, which first saves its state. A worker inherits that they are blocked, so
+        # none ends it, not even in its first instant. A worker whose training was killed ends by itself within five
+        # seconds (torch.utils.data).
         before = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
         try:
             made = iter(loader)

@@ -52,7 +52,7 @@ class Lengths(Protocol):
 class UpdatePlan:
     """The rows of every update of every epoch.
 
-    source_lengths, target_lengths: subwords of each row, without special symbols.
+    source_lengths, target_lengths: subwords of each row, without special tokens.
     update_size: target tokens of an update with `</s>`; with `by_sentences`, rows of an update. Both approximately.
     max_length: rows with a side of more subwords are left out. Each epoch has every other row once.
     """

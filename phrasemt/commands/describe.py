@@ -43,7 +43,7 @@ def describe(study: Study, system: str, dataset: str) -> Iterator[str]:
         name = f"{'  ' * part.depth}{part.name}"
         yield f"{name:<36} {part.layers or '':>6} {part.parameters:>13,} {part.parameters / cost.parameters:>7.1%}"
     yield f"{'total':<36} {'':>6} {cost.parameters:>13,} {1:>7.1%}"
-    used = cost.parameters - cost.idle
+    used = cost.parameters - cost.unused
     yield f"{'in use':<36} {'':>6} {used:>13,} {used / cost.parameters:>7.1%}"
 
     yield f"\nmultiply-adds per target token, forward pass, for a pair of {POSITIONS} positions on each side"

@@ -30,8 +30,7 @@ from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.files.lines import count_lines, read_lines
 from phrasemt.study.schema import Study
 from phrasemt.study.tokenization import Side
-from phrasemt.syntax.annotations import Annotations
-from phrasemt.syntax.sentences import parser_tokens, sentence_key
+from phrasemt.syntax.annotations import Annotations, parser_tokens, sentence_key
 from phrasemt.syntax.trees import Tree, parse_tree
 from phrasemt.workflow.changes import changes_since
 

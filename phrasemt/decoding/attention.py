@@ -95,18 +95,18 @@ def analyse_attention(
     reader = BatchReader.open(examples, words, settings.reads, phrases, chunks)
     store = reader.examples
     chosen_rows = set(evenly(len(store), _SHOWN))
-    statistics = [AttentionStatistics(one) for one in model.attentions()]
+    statistics = [AttentionStatistics(attention) for attention in model.attentions()]
     sentences: dict[int, ForcedSentence] = {}
     nats, lengths = [0.0] * len(store), [0] * len(store)
 
     def recorded_loss(batch: Batch) -> Loss:
         forced = force(model, batch)
-        for one, (place, weights_BhQNK) in zip(statistics, forced.attentions, strict=True):
-            one.add(weights_BhQNK, batch.masks[AXES[place.place][0]])
+        for of_attention, (attention, weights_BhQNK) in zip(statistics, forced.attentions, strict=True):
+            of_attention.add(weights_BhQNK, batch.masks[AXES[attention.place][0]])
         if chosen_rows.intersection(batch.rows):
             names = store.rows[np.array(batch.rows)].tolist()
             whole = forced_sentences(forced, batch, rows=names, words=words)
-            sentences.update((place, one) for place, one in zip(batch.rows, whole, strict=True) if place in chosen_rows)
+            sentences.update((row, shown) for row, shown in zip(batch.rows, whole, strict=True) if row in chosen_rows)
         nats_B, tokens_B = -forced.log_probs_BT.double().sum(1), batch.target.mask_BT.sum(1)
         for row, value, length in zip(batch.rows, nats_B.tolist(), tokens_B.tolist(), strict=True):
             nats[row], lengths[row] = round(value, 4), length
@@ -125,7 +125,7 @@ def analyse_attention(
         perplexity=losses.perplexity,
         diagnostics=dict(diagnostics),
         mixtures={name: weights_LJ.tolist() for name, weights_LJ in model.mixtures().items()},
-        attentions=[one.means() for one in statistics],
+        attentions=[of_attention.means() for of_attention in statistics],
         sentence_nats=nats,
         sentence_tokens=lengths,
     )

@@ -3,7 +3,7 @@
 Letters: B sentences, K hypotheses per sentence, V target vocabulary, L tokens so far, C = 2K candidates, N all
 continuations of a sentence, G groups of the vocabulary, W words of a group, X places among N.
 
-At each step a continuation that ends in `</s>` is finished if it is among the K best; the search goes on with the K
+At each step a continuation that ends in `</s>` is finished if it is among the K best; the search continues with the K
 best of the other continuations. The search of a sentence ends with its K-th finished hypothesis, as in fairseq; with
 K = 1 this is greedy search.
 
@@ -63,7 +63,7 @@ class Allowed:
 
     def __init__(self, source: Source, settings: Decoding) -> None:
         lengths_B = source.mask_BS.sum(-1) - 1 - (source.ids_BS[:, 0] == BOS).long()
-        # The longest output of each sentence [B], in subwords without special symbols, as the length of the source.
+        # The longest output of each sentence [B], in subwords without special tokens, as the length of the source.
         self.limits_B = (lengths_B * settings.max_length_factor).ceil().long() + settings.max_length_extra
         # The same on the host, which must know how many sentences a step restricts without waiting for a GPU.
         self.limits: list[int] = self.limits_B.tolist()
@@ -234,7 +234,7 @@ class _Finished:
                 where=f"sentence {next(row for row, found in enumerate(self._found) if not found) + 1} of a batch",
                 next_step="the weights contain NaN or infinity: train again with a lower learning rate",
             )
-        return [sorted(found, key=_sort_key)[: self._settings.n_best] for found in self._found]
+        return [sorted(hypotheses, key=_sort_key)[: self._settings.n_best] for hypotheses in self._found]
 
 
 def _sort_key(hypothesis: Hypothesis) -> tuple[float, tuple[int, ...]]:

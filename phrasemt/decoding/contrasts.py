@@ -1,7 +1,7 @@
-"""The stage `score_contrasts`: how often a model prefers the right target to one with a single mistake.
+"""The stage `score_contrasts`: how often a model prefers the correct target to one with a single error.
 
-Both targets are scored by forced decoding (LingEval97, Sennrich 2017). A pair counts as right when
-log P(right) > log P(wrong), for whole sentences and without length normalisation. Pairs are counted by kind of mistake
+Both targets are scored by forced decoding (LingEval97, Sennrich 2017). A pair counts as correct when
+log P(right) > log P(wrong), for whole sentences and without length normalisation. Pairs are counted by error type
 and by the distance between the two words that must agree (`count_preferred`).
 """
 
@@ -48,7 +48,7 @@ def score_contrasts(
     phrases: list[Path],
     accuracy: Path,
 ) -> None:
-    """Write how many pairs of each kind and distance the model decides right, as JSON.
+    """Write how many pairs of each error type and distance the model decides correctly, as JSON.
 
     contrasts: a table of `extract_contrasts` or of `generate_demo`.
     codes, source_counts, target_counts: files of subword segmentation, one each, or none for a model of whole words.
@@ -69,25 +69,27 @@ def score_contrasts(
     rows, pairs = Contrasts.read(contrasts)
     of_pairs = list(zip(rows, pairs, strict=True))
     # Each different line once: the row of a source in its split, its text, and a target.
-    lines = [*dict.fromkeys((row, one.source, target) for row, one in of_pairs for target in (one.right, one.wrong))]
+    lines = [
+        *dict.fromkeys((row, pair.source, target) for row, pair in of_pairs for target in (pair.right, pair.wrong))
+    ]
     targets = prepare([target for *_, target in lines], settings.target_tokenizer, target_counts, words.target)
     read = dict(zip(lines, (ids.tobytes() for ids in targets), strict=True))
-    alike = [one for row, one in of_pairs if read[row, one.source, one.right] == read[row, one.source, one.wrong]]
+    alike = [pair for row, pair in of_pairs if read[row, pair.source, pair.right] == read[row, pair.source, pair.wrong]]
     if alike:
         log.warning(
             "score_contrasts: warning: %d of %d pairs differ only in what the vocabulary does not have, and count as "
             "wrong, such as %r and %r",
             len(alike), len(pairs), alike[0].right, alike[0].wrong,
         )  # fmt: skip
-    found = forced_scores(
+    log_probs = forced_scores(
         model,
         collate,
         prepare([text for _, text, _ in lines], settings.source_tokenizer, source_counts, words.source),
         targets,
         _positions([row for row, *_ in lines], collate),
     )
-    scores = dict(zip(lines, found.tolist(), strict=True))
-    preferred = [scores[row, one.source, one.right] > scores[row, one.source, one.wrong] for row, one in of_pairs]
+    scores = dict(zip(lines, log_probs.tolist(), strict=True))
+    preferred = [scores[row, pair.source, pair.right] > scores[row, pair.source, pair.wrong] for row, pair in of_pairs]
     columns = [pair.kind for pair in pairs], [pair.distance for pair in pairs], preferred
     result = ContrastAccuracy(
         dataset=settings.dataset,
@@ -98,7 +100,7 @@ def score_contrasts(
         decisions=decisions(*columns),
     )
     result.write(accuracy)
-    log.info("score_contrasts: %d of %d pairs right", result.total.right, result.total.pairs)
+    log.info("score_contrasts: %d of %d pairs correct", result.total.right, result.total.pairs)
 
 
 def decisions(kinds: Sequence[str], distances: Sequence[int | None], preferred: Sequence[bool]) -> ContrastDecisions:
@@ -110,7 +112,7 @@ def decisions(kinds: Sequence[str], distances: Sequence[int | None], preferred: 
 def count_preferred(
     kinds: Sequence[str], distances: Sequence[int | None], preferred: Sequence[bool]
 ) -> list[KindCounts]:
-    """Count pairs by kind, in the order of their first pairs, and by distance. preferred: the right target won."""
+    """Count pairs by kind, in the order of their first pairs, and by distance. preferred: the correct target won."""
     by_kind: dict[str, list[tuple[int, bool]]] = {}
     for kind, distance, wins in zip(kinds, distances, preferred, strict=True):
         by_kind.setdefault(kind, []).append((distance or 0, wins))
@@ -135,7 +137,7 @@ def _positions(rows: Sequence[int], collate: SourceCollator) -> Sequence[int]:
     Raises MismatchError for a row that the columns do not have.
     """
     if collate.phrases is None:
-        return rows  # nobody reads these positions
+        return rows  # a model without phrases reads no positions
     known = {row: position for position, row in enumerate(collate.phrases.rows.tolist())}
     if missing := [row for row in rows if row not in known]:
         what = "no phrases for the source of a contrastive pair"

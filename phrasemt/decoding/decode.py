@@ -59,8 +59,8 @@ def translate_split(
     with _threads(1 if shared else torch.get_num_threads()):
         # Forked processes share the weights; nothing of `arguments` is copied.
         jobs = max(1, min(processes, len(batches))) if shared else 1
-        found = map_in_order(Search.translate, batches, jobs=jobs, prepare=Search, arguments=arguments)
-        for rows, hypotheses in zip(batches, found, strict=True):
+        translated = map_in_order(Search.translate, batches, jobs=jobs, prepare=Search, arguments=arguments)
+        for rows, hypotheses in zip(batches, translated, strict=True):
             results.update(zip(rows, hypotheses, strict=True))
             on_progress(len(rows))
     lengths = reader.examples.source_lengths[np.arange(len(reader.examples))]
@@ -132,14 +132,14 @@ def read_dev_references(path: Path, sentences: int) -> list[str]:
 
 
 def dev_bleu(
-    found: Sequence[Sequence[int]], references: Sequence[str], words: Vocabulary, bleu: BleuTokenizer
+    translations: Sequence[Sequence[int]], references: Sequence[str], words: Vocabulary, bleu: BleuTokenizer
 ) -> float:
     """Return BLEU of translations, subword ids without `</s>`, from 0 to 100, with four digits.
 
     On tokens with `13a`. For a language for which sacreBLEU has a tokeniser of its own, sacreBLEU on text, because
     tokens may be characters. references: tokens, line by line. bleu: sacreBLEU's tokeniser for the target language.
     """
-    lines = [join_subwords(" ".join(words.tokens(tokens))) for tokens in found]
+    lines = [join_subwords(" ".join(words.tokens(tokens))) for tokens in translations]
     if bleu == "13a":
         return round(tokenised_bleu(lines, references), 4)
     return round(standard_bleu(bleu, [*map(join_unspaced, lines)], [*map(join_unspaced, references)]), 4)

@@ -46,12 +46,12 @@ class Forced:
 @torch.inference_mode()
 def force(model: TranslationModel[Any, Any], batch: Batch, *, attention: bool = True) -> Forced:
     """Return what a model assigns to the targets of a batch. attention: whether to record attention weights."""
-    found = model.attentions() if attention else []
-    with recording([one.module for one in found]) as recorded:
+    attentions = model.attentions() if attention else []
+    with recording([attention.module for attention in attentions]) as recorded:
         log_probs_BT = model.log_probs(batch)
-    weights = recorded() if found else []
+    weights = recorded() if attentions else []
     if not isinstance(model, ChunkingModel):
-        return Forced(log_probs_BT=log_probs_BT, attentions=list(zip(found, weights, strict=True)))
+        return Forced(log_probs_BT=log_probs_BT, attentions=list(zip(attentions, weights, strict=True)))
     chunks = model.chunk_log_probs(batch)
     if batch.target.chunks is not None:
         starts_BT = batch.target.chunks.starts_BT
@@ -63,7 +63,10 @@ def force(model: TranslationModel[Any, Any], batch: Batch, *, attention: bool = 
         last_BT = torch.where(starts_BT, positions_T, 0).cummax(1).values
         weights = [_rows(one_BhTNS, last_BT) for one_BhTNS in weights]
     return Forced(
-        log_probs_BT=log_probs_BT, attentions=list(zip(found, weights, strict=True)), chunks=chunks, starts_BT=starts_BT
+        log_probs_BT=log_probs_BT,
+        attentions=list(zip(attentions, weights, strict=True)),
+        chunks=chunks,
+        starts_BT=starts_BT,
     )
 
 
@@ -125,7 +128,7 @@ def forced_scores(
 ) -> NDArray[np.float64]:
     """Return log P(target | source) of each pair, natural logarithm, `</s>` included.
 
-    sources, targets: subword ids without special symbols.
+    sources, targets: subword ids without special tokens.
     positions: position of each source in the phrase columns, for a collator that reads them.
     """
     source_lengths = np.array([len(source) for source in sources], dtype=np.int32)

@@ -56,7 +56,7 @@ def score_perplexity(
     for test_set, (examples_file, text_file) in of_test_sets(settings.test_sets, examples, text):
         reader = BatchReader.open(examples_file, words, settings.reads)
         sentences = len(reader.examples)
-        word_count = _count_words(text_file, reader.examples, cut=settings.words_are_cut)
+        word_count = _count_words(text_file, reader.examples, split=settings.words_are_cut)
         nll, count = _nll_and_tokens(model, reader)
         part = test_sets[test_set] = Perplexity(
             sentences=sentences,
@@ -72,14 +72,14 @@ def score_perplexity(
     )
 
 
-def _count_words(text: Path, store: Examples, *, cut: bool) -> int:
+def _count_words(text: Path, store: Examples, *, split: bool) -> int:
     """Return the number of words of the target side that end within the tokens that models read.
 
-    cut: whether words are cut into subwords, of which all but the last one end in `@@`. Raises MismatchError unless
+    split: whether words are split into subwords, of which all but the last one end in `@@`. Raises MismatchError unless
     there is one line for each pair.
     """
     tokens_of_lines = ([*filter(None, line.split(" "))][:LONGEST_SENTENCE] for line in read_lines(text))
-    words_of_lines = [sum(not (cut and token.endswith(SEPARATOR)) for token in tokens) for tokens in tokens_of_lines]
+    words_of_lines = [sum(not (split and token.endswith(SEPARATOR)) for token in tokens) for tokens in tokens_of_lines]
     what, next_step = "different numbers of sentences", "give text and examples of the same split"
     check_equal(len(store), len(words_of_lines), what, where=f"{text} and {store.path}", next_step=next_step)
     return sum(words_of_lines)
@@ -119,8 +119,8 @@ def score_chunks(
     words = Vocabularies.read(source_vocabulary, target_vocabulary)
     model = load_model(weights, settings.model, words).to(choose_device(cores))
     assert isinstance(model, ChunkingModel)
-    symbols = words.target.tokens(range(len(words.target)))
-    continues_V = torch.tensor([symbol.endswith(SEPARATOR) for symbol in symbols])
+    entries = words.target.tokens(range(len(words.target)))
+    continues_V = torch.tensor([entry.endswith(SEPARATOR) for entry in entries])
     test_sets = {}
     for test_set, (examples_file, chunks_file) in of_test_sets(settings.test_sets, examples, chunks):
         reader = BatchReader.open(examples_file, words, settings.reads, chunks=[chunks_file])

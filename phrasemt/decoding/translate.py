@@ -63,6 +63,7 @@ def _sentences(
 ) -> Iterator[TranslatedSentence]:
     for row, hypotheses in zip(rows, results, strict=True):
         n_best = [
-            TranslatedHypothesis(score=one.score, subwords=" ".join(words.tokens(one.tokens))) for one in hypotheses
+            TranslatedHypothesis(score=hypothesis.score, subwords=" ".join(words.tokens(hypothesis.tokens)))
+            for hypothesis in hypotheses
         ]
         yield TranslatedSentence(row=row, **dict(n_best[0]), n_best=n_best)

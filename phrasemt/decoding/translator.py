@@ -33,9 +33,8 @@ from phrasemt.nn.precision import choose_device
 from phrasemt.stages.syntax import ExtractPhrases
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import LONGEST_SENTENCE
-from phrasemt.syntax.annotations import write_annotations
+from phrasemt.syntax.annotations import parser_tokens, sentence_key, write_annotations
 from phrasemt.syntax.phrases import extract_phrases
-from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.text.subwords import join_subwords, subword_cutter
 from phrasemt.text.tokenize import line_detokenizer, line_tokenizer
 from phrasemt.workflow.trained_system import TrainedSystem
@@ -90,8 +89,7 @@ class Translator:
         self._cores = cores
         device = choose_device(cores)
         models = [
-            load_model(one.files["weights"], model, self._words).to(device)
-            for one, model in ((one, one.settings.model) for one in systems)
+            load_model(system.files["weights"], system.settings.model, self._words).to(device) for system in systems
         ]
         self._model = models[0]
         self._searched: SearchableModel[Any, Any] = models[0] if len(models) == 1 else Ensemble(models)
@@ -108,15 +106,18 @@ class Translator:
         with tempfile.TemporaryDirectory(prefix="phrasemt-") as name:
             reader = self._prepare(lines, Path(name))
             lengths = reader.examples.source_lengths[np.arange(len(lines))]
-            found = translate_split(
+            translated = translate_split(
                 self._searched, reader, self._decoding, processes=self._cores, on_progress=on_progress
             )
         return [
             Translation(
-                [self._candidate(self._words.target.tokens(one.tokens), one.score) for one in hypotheses],
+                [
+                    self._candidate(self._words.target.tokens(hypothesis.tokens), hypothesis.score)
+                    for hypothesis in hypotheses
+                ],
                 cut=bool(length > LONGEST_SENTENCE),
             )
-            for hypotheses, length in zip(found, lengths, strict=True)
+            for hypotheses, length in zip(translated, lengths, strict=True)
         ]
 
     def _candidate(self, subwords: Sequence[str], score: float) -> Candidate:
@@ -138,7 +139,7 @@ class Translator:
             for batch in reader.batches(1_000 if attention else BATCH_POSITIONS, self._model.device):
                 forced = force(self._model, batch, attention=attention)
                 whole = forced_sentences(forced, batch, rows=batch.rows, words=self._words)
-                results |= {one.row: one for one in whole}
+                results |= {sentence.row: sentence for sentence in whole}
         yield from (results[row] for row in range(len(sources)))
 
     def _prepare(self, sources: Sequence[str], folder: Path, targets: Sequence[str] = ()) -> BatchReader:

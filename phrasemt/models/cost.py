@@ -40,11 +40,11 @@ class Part:
 
 @dataclass(frozen=True)
 class Cost:
-    """Parts of a model, all of its parameters, how many of them are idle, and the multiply-adds of a target token."""
+    """Parts of a model, all of its parameters, how many of them are unused, and the multiply-adds of a target token."""
 
     parts: tuple[Part, ...]
     parameters: int
-    idle: int
+    unused: int
     multiply_adds: float
 
 
@@ -79,7 +79,7 @@ def _cost_of(settings: Architecture, *, source_vocabulary: int, target_vocabular
     return Cost(
         parts=tuple(parts_of(model)),
         parameters=parameters_of(model),
-        idle=model.idle_parameters(),
+        unused=model.unused_parameters(),
         multiply_adds=counter.operations / 2 / POSITIONS,
     )
 
@@ -96,7 +96,7 @@ def _refuse_too_large(model: nn.Module) -> None:
 
 
 class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the floating-point operations of matrix products, all of which are 0, and draws no random numbers.
+    """Counts the floating-point operations of matrix products, all of which are 0, and computes no random numbers.
 
     The weights of a model that is made under it have no values and take no memory, because nothing reads them. torch's
     own FlopCounterMode imports torch's compiler, as the device "meta" does.

@@ -108,7 +108,7 @@ class TranslationModel(SearchableModel[Memory, State]):
         """Return the teacher-forced log-probability of each reference token [B, T], float32, 0 at padding."""
         return self.embeddings.output.log_probs(self.decode(self.encode(batch.source), batch.target), batch.target)
 
-    def idle_parameters(self) -> int:
+    def unused_parameters(self) -> int:
         """Return the number of parameters that change nothing under the settings of the model."""
         return 0
 
@@ -157,8 +157,8 @@ class TranslationModel(SearchableModel[Memory, State]):
         def numbers(batch: Batch) -> list[Sums]:
             with ExitStack() as stack:
                 watched = [measurement.watch(batch, stack) for measurement in taken]
-                found = (loss or self.plain_loss)(batch)
-            return [found.numbers(), *watched]
+                batch_loss = (loss or self.plain_loss)(batch)
+            return [batch_loss.numbers(), *watched]
 
         def sum_over_batches(function: Callable[[Batch], Sums]) -> Sums:
             return total(map_batches(function, batches))
@@ -199,7 +199,7 @@ def build_model(
     """Return the untrained model of these settings: calls `phrasemt.models.<family>.build`.
 
     The module's name is the family's name, so a new family changes no file that other families depend on. Sizes of
-    vocabularies include the special symbols.
+    vocabularies include the special tokens.
     """
     family = importlib.import_module(f"phrasemt.models.{settings.family}")
     model: TranslationModel[Any, Any] = family.build(

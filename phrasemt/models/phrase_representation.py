@@ -29,7 +29,7 @@ Deviations and choices (docs/decisions.md, X1-X26)
     Eqs. (3), (8)   hidden units are sigma(z) - 1/2 (`HiddenUnits`), and W1 and W3 learn at a lower rate
                     (`rate_factors`). The functions are the same; with sigma(z), Adam saturates the units
     Eq. (8)  the right half of W3 is 0 at the start, so that attention to source tokens learns before phrases come in;
-             `init: neutron` draws it
+             `init: neutron` initialises it at random
     Eq. (7)  the text calls x the keys; as in the paper's Figure 2 and the authors' code, x gives the queries
     combine_hidden, score_hidden   the paper does not state these widths: 3D follows from its numbers of parameters,
                                    D is the authors' code's
@@ -37,7 +37,7 @@ Deviations and choices (docs/decisions.md, X1-X26)
     that is pooled from its own input. b2 cancels in Eq. (4); it is a parameter all the same, as in the paper's counts.
     norm: pre is not in the paper; with it, combination and pooling read the normalised x.
     phrase.mode: none is a control that is not in the paper: a is 0, and the parameters of Eqs. (3) and (7), the
-    mixtures of phrases of Eq. (6) and the right half of W3 are idle.
+    mixtures of phrases of Eq. (6) and the right half of W3 are unused.
     attention: relative, ngrams    in place of attention to tokens; attention to phrases (Eq. 7) stays as it is (X26)
     score: dot_product replaces Eq. (3), a control that is not in the paper: s_i = x_i . R_glance / sqrt(D).
 
@@ -387,38 +387,40 @@ class PhraseRepresentationTransformer(TransformerDecoder[EncodedPhrases]):
         ]
 
     def attentions(self) -> list[Attention]:
-        found = []
+        attentions = []
         for number, layer in enumerate(self.encoder, 1):
-            found.append(Attention(place="enc_phrases", layer=number, module=layer.combination.attention))
-            found.append(Attention(place="enc_self", layer=number, module=layer.attention))
+            attentions.append(Attention(place="enc_phrases", layer=number, module=layer.combination.attention))
+            attentions.append(Attention(place="enc_self", layer=number, module=layer.attention))
         for number, target_layer in enumerate(self.decoder, 1):
-            found.append(Attention(place="dec_self", layer=number, module=target_layer.attention))
-            found.append(Attention(place="dec_phrases", layer=number, module=target_layer.combination.attention))
-            found.append(Attention(place="cross", layer=number, module=target_layer.source_attention))
-        return [one for one in found if self.reads_phrases or not one.place.endswith("_phrases")]
+            attentions.append(Attention(place="dec_self", layer=number, module=target_layer.attention))
+            attentions.append(Attention(place="dec_phrases", layer=number, module=target_layer.combination.attention))
+            attentions.append(Attention(place="cross", layer=number, module=target_layer.source_attention))
+        return [attention for attention in attentions if self.reads_phrases or not attention.place.endswith("_phrases")]
 
     def mixtures(self) -> Mapping[str, Tensor]:
         """The weights of Eq. (6), and those of the tokens with `ta_tokens`. Evaluation mode: without dropout."""
-        found = {"phrases": self.transparent_attention, "tokens": self.transparent_token_attention}
-        return {name: one.mixture_IJ() for name, one in found.items() if one is not None}
+        modules = {"phrases": self.transparent_attention, "tokens": self.transparent_token_attention}
+        return {name: module.mixture_IJ() for name, module in modules.items() if module is not None}
 
     def networks(self) -> list[Network]:
         """The networks of Eqs. (3) and (8): scores_<level>, encoder_<layer>, decoder_<layer>."""
         poolings = [*(layer.pooling for layer in self.encoder), self.last_pooling]
-        scores = [Network(f"scores_{level}", one, "source") for level, one in enumerate(poolings) if one.additive]
+        scores = [
+            Network(f"scores_{level}", pooling, "source") for level, pooling in enumerate(poolings) if pooling.additive
+        ]
         encoder = [Network(f"encoder_{n}", layer.combination, "source") for n, layer in enumerate(self.encoder, 1)]
         decoder = [Network(f"decoder_{n}", layer.combination, "target") for n, layer in enumerate(self.decoder, 1)]
         return [*(scores if self.reads_phrases else []), *encoder, *decoder]
 
-    def idle_parameters(self) -> int:
+    def unused_parameters(self) -> int:
         """With `phrase.mode: none`, those of Eqs. (3), (6) of phrases and (7), and the half of W3 that reads a = 0."""
         if self.reads_phrases:
             return 0
         combinations = [layer.combination for layer in (*self.encoder, *self.decoder)]
-        idle = [layer.pooling for layer in self.encoder] + [self.last_pooling, self.transparent_attention]
-        idle += [combination.attention for combination in combinations]
+        unused = [layer.pooling for layer in self.encoder] + [self.last_pooling, self.transparent_attention]
+        unused += [combination.attention for combination in combinations]
         halves: int = sum(combination.hidden.weight.numel() // 2 for combination in combinations)
-        return halves + sum(parameter.numel() for module in idle if module for parameter in module.parameters())
+        return halves + sum(parameter.numel() for module in unused if module for parameter in module.parameters())
 
     def rate_factors(self) -> dict[nn.Parameter, float]:
         """W1 and W3 learn at min(1, RATE_FAN_IN / fan_in) of the learning rate, unless `sigmoid: plain`.

@@ -239,14 +239,14 @@ class Transformer(TransformerDecoder[EncodedSources]):
         ]
 
     def attentions(self) -> list[Attention]:
-        found = [
+        attentions = [
             Attention(place="enc_self", layer=number, module=layer.attention)
             for number, layer in enumerate(self.encoder, 1)
         ]
         for number, target_layer in enumerate(self.decoder, 1):
-            found.append(Attention(place="dec_self", layer=number, module=target_layer.attention))
-            found.append(Attention(place="cross", layer=number, module=target_layer.source_attention))
-        return found
+            attentions.append(Attention(place="dec_self", layer=number, module=target_layer.attention))
+            attentions.append(Attention(place="cross", layer=number, module=target_layer.source_attention))
+        return attentions
 
 
 build = Transformer

@@ -65,10 +65,10 @@ def read_description(path: Path) -> dict[str, Any]:
     """Return the description of a weights file without reading its tensors; an empty dictionary if it has none."""
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            found = json.loads((file.metadata() or {}).get(_METADATA, "{}"))
+            description = json.loads((file.metadata() or {}).get(_METADATA, "{}"))
     except (safetensors.SafetensorError, ValueError, RecursionError, OSError) as error:
         raise DamagedFileError("not a readable weights file", where=path, found=error) from None
-    return found if isinstance(found, dict) else {}
+    return description if isinstance(description, dict) else {}
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -116,14 +116,14 @@ def set_weights(
     tensors = {re.sub(r"^words\.", "embeddings.", name): tensor for name, tensor in tensors.items()}  # until 0.1.0
     parameters = dict(model.named_parameters())
     expected = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
-    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    if expected != found:
-        differing = sorted({name for name, _ in expected.items() ^ found.items()})
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    if expected != shapes:
+        differing = sorted({name for name, _ in expected.items() ^ shapes.items()})
         raise MismatchError(
             f"not the weights of this model: {len(differing)} parameters differ",
             where=where,
             expected=_shapes(expected, differing),
-            found=_shapes(found, differing),
+            found=_shapes(shapes, differing),
             next_step=next_step,
         )
     with torch.no_grad():

@@ -23,9 +23,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from phrasemt.files.attention import AttentionPlace
-from phrasemt.nn import cpu
 from phrasemt.nn.beams import BeamCache
-from phrasemt.nn.layers import Mask, dropout, xavier_blocks
+from phrasemt.nn.layers import Mask, cpu_form_applies, dropout, xavier_blocks
 from phrasemt.nn.precision import normalised_dtype
 
 # Takes weights [B, h, T, N, S] as the softmax returns them, before dropout.
@@ -99,7 +98,7 @@ def attend(*projections_nBhTE: Tensor, mask: Mask | None, dropout: float, record
     dropout: probability of dropping an attention weight. record: takes the weights [B, h, T, 1, S].
     """
     queries_BhTE, keys_BhSE, values_BhSE = (block for blocks in projections_nBhTE for block in blocks)
-    if record is not None or (torch.is_grad_enabled() and cpu.applies("attention", queries_BhTE)):
+    if record is not None or (torch.is_grad_enabled() and cpu_form_applies("attention", queries_BhTE)):
         # torch's fused kernel for CPUs has no dropout, and the operations that it falls back to are slower and less
         # exact in bfloat16 (docs/log/performance.md). No fused kernel returns weights.
         scores_BhTS = queries_BhTE @ keys_BhSE.transpose(-1, -2)

@@ -54,8 +54,8 @@ class SearchTensors(Tensors):
             first = axes.replace("X", "BK").index("B")
             sentences, beams = x.shape[first : first + 2]
             rows_BK = torch.arange(sentences, device=x.device)[:, None] * beams + parents_BK
-            found = x.flatten(first, first + 1).index_select(first, rows_BK.flatten())
-            return torch.unflatten(found, first, parents_BK.shape)
+            selected = x.flatten(first, first + 1).index_select(first, rows_BK.flatten())
+            return torch.unflatten(selected, first, parents_BK.shape)
 
         return self._changed(reordered, lambda part: part.reordered(parents_BK))
 

@@ -95,18 +95,18 @@ class NgramMass(Measurement):
     """
 
     def __init__(self, attentions: Sequence[Attention]) -> None:
-        self._watched = [one for one in attentions if one.module.over_ngrams]
+        self._watched = [attention for attention in attentions if attention.module.over_ngrams]
 
     def watch(self, batch: Batch, stack: ExitStack) -> Sums:
         sums: Sums = {}
 
         def take(recorded: Callable[[], list[Tensor]]) -> None:
-            for one, weights_BhTNS in zip(self._watched, recorded(), strict=True):
-                real_BT = batch.masks[AXES[one.place][0]]
+            for attention, weights_BhTNS in zip(self._watched, recorded(), strict=True):
+                real_BT = batch.masks[AXES[attention.place][0]]
                 mass_R = weights_BhTNS[:, :, :, 1:].sum((3, 4)).mean(1)[real_BT]
-                add(sums, {one.place: [float(mass_R.double().sum()), len(mass_R)]})
+                add(sums, {attention.place: [float(mass_R.double().sum()), len(mass_R)]})
 
-        recorded = stack.enter_context(recording([one.module for one in self._watched]))
+        recorded = stack.enter_context(recording([attention.module for attention in self._watched]))
         stack.callback(take, recorded)
         return sums
 
@@ -133,7 +133,7 @@ class OwnChunks(Measurement):
 
 
 def _watch_units(stack: ExitStack, module: nn.Module, mask: Tensor, sums: Sums, name: str) -> None:
-    """Add number, sum, and number of the saturated ones, of hidden units sigma(z) at real positions.
+    """Add number, sum, and number of the saturated ones, of activations sigma(z) of the hidden layer at real positions.
 
     z: the inputs of a module, until the stack closes.
     """
@@ -183,7 +183,8 @@ def _vector_values(sums: Sequence[float]) -> dict[str, float]:
 class Network:
     """A network of Eq. (3) or Eq. (8) of phrase representations (Xu et al. 2020).
 
-    module: has `units`, which turns z into hidden units, and for Eq. (8) `output`, which returns the result.
+    module: has `units`, which turns z into activations of the hidden layer, and for Eq. (8) `output`, which returns the
+        result.
     axis: its positions.
     """
 
@@ -212,18 +213,18 @@ class DeadNetworks(Measurement):
         return sums
 
     def values(self, sums: Sums, sum_over_batches: SumOverBatches) -> dict[str, float]:
-        found: dict[str, float] = {}
+        measured: dict[str, float] = {}
         dead = 0
         for network in self._networks:
             values = _unit_values(sums[f"{network.name}_units"])
             if (vectors := sums.get(f"{network.name}_output")) is not None:
                 values |= _vector_values(vectors)
-            found |= {f"{network.name}_{key}": value for key, value in values.items()}
+            measured |= {f"{network.name}_{key}": value for key, value in values.items()}
             if reason := _why_dead(values):
                 dead += 1
                 if is_first():
                     log.warning("%s is dead: %s", network.name, reason)
-        return {**found, "dead_networks": float(dead)}
+        return {**measured, "dead_networks": float(dead)}
 
 
 def _why_dead(values: Mapping[str, float]) -> str | None:
@@ -253,26 +254,30 @@ class UseOfAttentions(Measurement):
 
     def __init__(self, attentions: Sequence[Attention], loss: Callable[[Batch], Loss]) -> None:
         watched = {place for places in self.GROUPS.values() for place in places}
-        self._attentions = {f"{one.place}_{one.layer}": one for one in attentions if one.place in watched}
+        self._attentions = {
+            f"{attention.place}_{attention.layer}": attention for attention in attentions if attention.place in watched
+        }
         self._loss = loss
 
     def watch(self, batch: Batch, stack: ExitStack) -> Sums:
         sums: Sums = {}
-        for name, one in self._attentions.items():
-            _watch_vectors(stack, one.module, batch.masks[AXES[one.place][0]], sums, name)
+        for name, attention in self._attentions.items():
+            _watch_vectors(stack, attention.module, batch.masks[AXES[attention.place][0]], sums, name)
         return sums
 
     def values(self, sums: Sums, sum_over_batches: SumOverBatches) -> dict[str, float]:
-        found = {}
+        measured = {}
         for group, places in self.GROUPS.items():
             with ExitStack() as stack:
-                replaced = {name: one for name, one in self._attentions.items() if one.place in places}
-                for name, one in replaced.items():
-                    _hook(stack, one.module, partial(_everywhere, _mean(sums[name])))
+                replaced = {
+                    name: attention for name, attention in self._attentions.items() if attention.place in places
+                }
+                for name, attention in replaced.items():
+                    _hook(stack, attention.module, partial(_everywhere, _mean(sums[name])))
                 if replaced:
                     losses = sum_over_batches(lambda batch: self._loss(batch).numbers())
-                    found[f"perplexity_without_{group}"] = LossSums.of(losses).perplexity
-        return found
+                    measured[f"perplexity_without_{group}"] = LossSums.of(losses).perplexity
+        return measured
 
 
 def _everywhere(vector_D: Tensor, _: Tensor, vectors: Tensor) -> Tensor:

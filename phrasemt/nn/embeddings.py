@@ -5,7 +5,7 @@ its softmax over x W^T + b is the distribution of the next word. Its losses are 
 `TransformerEmbeddings` holds both for a Transformer, `RecurrentEmbeddings` (phrasemt/nn/recurrent.py) for others.
 
 Letters: B sentences, S source positions, T target positions, K hypotheses, D model width, V vocabulary, N real target
-tokens. A "word" here is a symbol of the vocabulary: a subword, a whole word, or a special symbol.
+tokens. A "word" here is an entry of the vocabulary: a subword, a whole word, or a special token.
 """
 
 from __future__ import annotations

@@ -2,25 +2,28 @@
 
 Letters: B sentences, T (query) positions, S key positions, D model width, X in the name of a mask: B, 1, 1; or B, 1, T;
 or T. A mask says which keys each query may use. Layer normalisation is computed in float32, also when products are
-computed in bfloat16. Position encodings are sinusoidal (Vaswani et al. 2017, section 3.5). Constructors of modules draw
-the weights of `init: xavier`; `initialise` replaces them for another `init` (docs/decisions.md).
+computed in bfloat16. Position encodings are sinusoidal (Vaswani et al. 2017, section 3.5). Constructors of modules
+initialise weights as `init: xavier` says; `initialise` replaces them for another `init` (docs/decisions.md).
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any, Generic, TypeVar, cast
+from contextlib import contextmanager
+from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from phrasemt.batching.batch import Pairs
-from phrasemt.nn import cpu
+from phrasemt.errors import PhrasemtError
 from phrasemt.study.architectures import Layers
 from phrasemt.symbols import PAD
 
-Form = TypeVar("Form")
+Made = TypeVar("Made")
 
 
 class Mask:
@@ -35,11 +38,11 @@ class Mask:
         self.allowed_XS, self.places_BS = allowed_XS, places_BS
         self._forms: dict[Hashable, Any] = {}
 
-    def form(self, make: Callable[..., Form], *arguments: Hashable) -> Form:
+    def form(self, make: Callable[..., Made], *arguments: Hashable) -> Made:
         """Return make(self, *arguments), computed once."""
         if (make, *arguments) not in self._forms:
             self._forms[make, *arguments] = make(self, *arguments)
-        form: Form = self._forms[make, *arguments]
+        form: Made = self._forms[make, *arguments]
         return form
 
     @property
@@ -115,7 +118,7 @@ def embedding_table(vocabulary: int, width: int) -> nn.Parameter:
 
 
 def initialise(model: nn.Module, init: str) -> None:
-    """Initialise the matrices of a model as `init` says: `xavier` leaves them as they are, `neutron` draws them anew.
+    """Initialise the matrices of a model as `init` says: `xavier` leaves them as they are, `neutron` replaces them.
 
     neutron (Xu et al.'s code): each matrix U(+-1/sqrt(fan_in)), embedding tables U(+-sqrt(2/(V+d))). Biases, layer
     normalisations and modules with `own_init` keep their values.
@@ -164,11 +167,68 @@ class SinusoidalPositions(nn.Module):
         return self.table_TD[first : first + length]
 
 
+# Operations that have another form on a CPU, which is faster there than the plain torch code: dropout in this file, and
+# attention in `attention.py`. A form computes the same function; results differ by rounding and by the random numbers
+# of dropout. `PHRASEMT_CPU_FORMS=off` in the environment turns all forms off.
+CpuForm = Literal["attention", "dropout"]
+CPU_FORMS: tuple[CpuForm, ...] = get_args(CpuForm)
+CPU_FORMS_SWITCH = "PHRASEMT_CPU_FORMS"
+
+
+def _chosen_cpu_forms() -> frozenset[CpuForm]:
+    """Return the forms that the environment asks for."""
+    value = os.environ.get(CPU_FORMS_SWITCH, "on")
+    if value not in ("on", "off"):
+        what = "unknown value of an environment variable"
+        next_step = f"unset {CPU_FORMS_SWITCH}, or set it to off for the plain torch code"
+        raise PhrasemtError(what, where=CPU_FORMS_SWITCH, expected="on or off", found=value, next_step=next_step)
+    return frozenset(CPU_FORMS) if value == "on" else frozenset()
+
+
+_cpu_forms_in_use = _chosen_cpu_forms()
+
+
+def cpu_form_applies(form: CpuForm, x: Tensor) -> bool:
+    """Return whether the form computes the operation on x: on a CPU, not compiled, and not turned off."""
+    return x.device.type == "cpu" and form in _cpu_forms_in_use and not torch.compiler.is_compiling()
+
+
+@contextmanager
+def without_cpu_forms(*forms: CpuForm) -> Iterator[None]:
+    """Turn forms off within a block."""
+    global _cpu_forms_in_use
+    before = _cpu_forms_in_use
+    _cpu_forms_in_use = _cpu_forms_in_use - set(forms)
+    try:
+        yield
+    finally:
+        _cpu_forms_in_use = before
+
+
+LEVELS = 2**16  # of the random numbers of dropout on a CPU
+
+
 def dropout(x: Tensor, probability: float) -> Tensor:
     """Return x [...] with dropout. probability: of setting an element to 0. torch's generator determines the mask."""
-    if cpu.applies("dropout", x):
-        return cpu.dropout(x, probability)
+    if cpu_form_applies("dropout", x):
+        return x * scaled_mask(x, probability)
     return F.dropout(x, probability)
+
+
+def scaled_mask(like: Tensor, probability: float) -> Tensor:
+    """Return 0 with the probability, else the scale that keeps the expectation, in the shape and the type of `like`.
+
+    torch samples each Bernoulli variable separately, which takes longer than the matrix products around it; this form
+    samples 16 bits for each element (docs/log/performance.md). Its masks differ from those of torch's dropout, and the
+    state of torch's generator determines them, too. The probability is rounded to a multiple of 2^-16.
+    """
+    dropped_levels = round(probability * LEVELS)
+    seed = int(torch.empty((), dtype=torch.int64).random_())
+    # Four elements for each sample of 64 bits.
+    samples = np.random.SFC64(seed).random_raw((like.numel() + 3) // 4)
+    bits = torch.from_numpy(samples.view(np.int16))[: like.numel()].view(like.shape)
+    kept = bits.ge_(dropped_levels - LEVELS // 2)  # in place, as 0 and 1
+    return kept.to(like.dtype).mul_(LEVELS / (LEVELS - dropped_levels))
 
 
 class Dropout(nn.Module):

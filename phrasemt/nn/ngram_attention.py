@@ -79,9 +79,24 @@ Move = tuple[int, int, int]
 class Layout:
     """The places of the blocks of a fused projection [B, S, blocks*D] in a tensor [B, h, rows, W] of slots [S, E].
 
+    slots: number of places for a block, each with all positions; a slot without a block is 0.
     moves: (block, slot, shift): position j of the block is added to position j + shift of the slot.
     row: number of slots in a row. With several slots per row, all slots of a position come before the next position;
     with one slot per row, all positions of a slot come before the next slot.
+
+    The layouts for N = 2 and score query_kernel, for two positions of one head. a1 is block a at position 1; each line
+    on the right is one row of the arranged tensor, with its slots from left to right:
+
+                           queries: slots=4, row=2   keys: slots=2, row=2     values: slots=2, row=1
+        blocks             a, b, c = Q_1, Q_2, Q_2   a = K                    a, b, c = V_1, V_2, V_2
+        moves              (0,1,0) (1,2,0) (2,3,0)   (0,0,1) (0,1,0)          (0,0,0) (1,1,1) (2,1,0)
+
+        position 0         slots 0, 1:   0   a0      slots 0, 1:   0   a0     slot 0:   a0
+        a0  b0  c0         slots 2, 3:   b0  c0                    a0  a1               a1
+        position 1         slots 0, 1:   0   a1                               slot 1:   c0
+        a1  b1  c1         slots 2, 3:   b1  c1                                         b0 + c1
+
+    A row of queries times a row of keys is the score of an n-gram: (0, a1) of order 1, (b1, c1) of order 2.
     """
 
     slots: int

@@ -80,6 +80,12 @@ class ProductsOfTraining:
 
     With bfloat16 that is autocast. On a GPU the matrices of a layer are rounded together, by one kernel, and so are
     their gradients: autocast launches two kernels for each matrix. Numbers are the same, to the bit.
+
+    Within the block the parameters of a layer are tensors in bfloat16, so its modules keep to this contract:
+    - A layer is a member of a `Stack` (phrasemt/nn/layers.py). Parameters outside of stacks are left to autocast.
+    - A module reads its parameters as attributes in each forward pass, and keeps no reference to them.
+    - A parameter of two axes is only an operand of matrix products. Otherwise, for example if the module looks up rows
+      of it, the class names it in `looked_up`, and it stays in float32.
     """
 
     def __init__(self, model: nn.Module, precision: str, device: torch.device) -> None:
@@ -97,7 +103,7 @@ class ProductsOfTraining:
 
 
 def matrices_of_layers(model: nn.Module) -> list[list[_Place]]:
-    """Return the matrices of each layer, but not those of which a module looks up rows."""
+    """Return the matrices of each layer, but not those in `looked_up` (`ProductsOfTraining`)."""
     return [
         [
             (module._parameters, name, parameter)
@@ -136,12 +142,12 @@ class _Bfloat16(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        found = iter(_converted([one for one in gradients if one is not None], torch.float32))
-        return tuple(None if one is None else next(found) for one in gradients)
+        converted = iter(_converted([gradient for gradient in gradients if gradient is not None], torch.float32))
+        return tuple(None if gradient is None else next(converted) for gradient in gradients)
 
 
 def _converted(tensors: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
-    converted = [torch.empty_like(one, dtype=dtype) for one in tensors]
+    converted = [torch.empty_like(tensor, dtype=dtype) for tensor in tensors]
     torch._foreach_copy_(converted, list(tensors))
     return converted
 

@@ -562,7 +562,7 @@ def _added_by_own_family(model: Architecture) -> int:
         family = importlib.import_module(f"phrasemt.models.{settings.family}")
         with torch.device("meta"):
             built = family.build(settings, source_vocabulary=9, target_vocabulary=9)
-        return int(sum(parameter.numel() for parameter in built.parameters()) - built.idle_parameters())
+        return int(sum(parameter.numel() for parameter in built.parameters()) - built.unused_parameters())
 
     return in_use(model) - in_use(model.plain_counterpart)
 

@@ -19,12 +19,21 @@ from numpy.typing import NDArray
 
 from phrasemt.artefacts.card import Card, Kind
 from phrasemt.errors import DamagedFileError, DataError, check_equal
-from phrasemt.files.lines import read_lines
+from phrasemt.files.lines import LineBlock, read_blocks, read_lines
 from phrasemt.files.parallel import batched, map_in_order
 from phrasemt.machine.gpus import torch_has_gpu
 from phrasemt.stages.syntax import AnnotateSentences
-from phrasemt.syntax.annotations import Annotation, write_sorted_annotations
-from phrasemt.syntax.sentences import BUCKETS, Keys, buckets_of, distinct_sentences, key_array, key_bytes, parser_tokens
+from phrasemt.syntax.annotations import (
+    BUCKETS,
+    Annotation,
+    Keys,
+    buckets_of,
+    key_array,
+    key_bytes,
+    parser_tokens,
+    sentence_key,
+    write_sorted_annotations,
+)
 from phrasemt.syntax.store import AnnotationStore
 
 if TYPE_CHECKING:
@@ -86,10 +95,10 @@ class _Job:
             self._annotate(
                 zip(key_bytes(keys[to_do]), _sentences(tokens, lines[to_do]), strict=True), len(to_do), cores
             )
-        found = self._from_store({bucket: keys[part] for bucket, part in parts.items()})
+        annotations = self._from_store({bucket: keys[part] for bucket, part in parts.items()})
         if self._card.origin == "trees":
-            found = self._checked(found, tokens, np.concatenate([lines[part] for part in parts.values()]))
-        write_sorted_annotations(output, found, self._description)
+            annotations = self._checked(annotations, tokens, np.concatenate([lines[part] for part in parts.values()]))
+        write_sorted_annotations(output, annotations, self._description)
 
     def _annotate(self, sentences: Iterable[tuple[bytes, list[str]]], to_do: int, cores: int) -> None:
         processes = _processes(cores)
@@ -116,13 +125,13 @@ class _Job:
 
     def _from_store(self, keys_of: Mapping[int, Keys]) -> Iterator[tuple[Keys, list[Annotation]]]:
         for bucket, keys in keys_of.items():
-            found = self._store.find(bucket, keys)
-            annotations = [annotation for annotation in found if annotation is not None]
-            if len(annotations) < len(found):
+            stored = self._store.find(bucket, keys)
+            annotations = [annotation for annotation in stored if annotation is not None]
+            if len(annotations) < len(stored):
                 raise DamagedFileError(
                     "the store lost annotations while the stage ran",
                     where=self._store.folder,
-                    expected=f"{len(found):,} in bucket {bucket}",
+                    expected=f"{len(stored):,} in bucket {bucket}",
                     found=f"{len(annotations):,}",
                     next_step="run again to annotate these sentences again; check the disk if files were set aside",
                 )
@@ -185,3 +194,15 @@ def _annotate_block(
     assert len(annotations) == len(sentences), "an annotation for each sentence"
     store.add(key_array(keys), annotations)
     return len(annotations), sum(annotation.failure is not None for annotation in annotations)
+
+
+def distinct_sentences(tokens: Path, cores: int) -> tuple[Keys, NDArray[np.intp]]:
+    """The distinct sentences of a text, without the empty one: their keys, increasing, and a line of each, from 0."""
+    blocks = map_in_order(_keys_of_block, read_blocks(tokens), jobs=cores)
+    keys, lines = np.unique(np.concatenate([key_array([]), *blocks]), return_index=True)
+    has_tokens = keys != sentence_key([])
+    return keys[has_tokens], lines[has_tokens]
+
+
+def _keys_of_block(prepared: None, block: LineBlock) -> Keys:
+    return key_array([sentence_key(parser_tokens(line)) for line in block.lines()])

@@ -1,5 +1,9 @@
 """Files of annotations: the trees of a parser or the chunk tags of a chunker, by the keys of their sentences.
 
+A sentence is a list of parser tokens: Moses tokens without Moses' escapes, because parsers and chunkers learn from text
+without escapes. The key of a sentence is a digest of its tokens, so a sentence has the same key in every corpus. The
+first bits of the key give one of 64 buckets of about equal sizes.
+
 A file is an Arrow IPC file with the columns `key` (16 bytes), `text` and `failure`. In each row exactly one of text and
 failure has a value. Each bucket with sentences has one record batch; keys increase over the whole file. The metadata
 contain the description of the annotator (`phrasemt.artefacts.card.Card.description`). Readers compare a digest of
@@ -11,6 +15,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +26,44 @@ from numpy.typing import NDArray
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.columns import open_described, with_description
 from phrasemt.files.lines import write_atomic
-from phrasemt.syntax.sentences import BUCKETS, KEY_BYTES, Keys, buckets_of, key_array
+from phrasemt.symbols import unescape
 
+BUCKETS = 64
+KEY_BYTES = 16
+# Keys [n] as numpy strings of 16 bytes, which compare and sort like bytes. Single items lose zero bytes at their end.
+Keys = NDArray[np.bytes_]
 FORMAT = 1
 SCHEMA = pa.schema([("key", pa.binary(KEY_BYTES)), ("text", pa.string()), ("failure", pa.string())])
+
+
+def parser_tokens(line: str) -> list[str]:
+    """The tokens of a line of Moses tokens without Moses' escapes; [] for an empty line.
+
+    Like `apply_subwords`, the function skips repeated spaces, so both see the same number of words.
+    """
+    return [token for token in unescape(line).split(" ") if token]
+
+
+def sentence_key(tokens: Sequence[str]) -> bytes:
+    """The key of a sentence, 16 bytes. Tokens come from lines, so no token contains a line break."""
+    return blake2b("\n".join(tokens).encode("utf-8"), digest_size=KEY_BYTES).digest()
+
+
+def key_array(keys: Sequence[bytes]) -> Keys:
+    """Keys as an array, [n]."""
+    return np.frombuffer(b"".join(keys), dtype=f"S{KEY_BYTES}")
+
+
+def key_bytes(keys: Keys) -> list[bytes]:
+    """The keys of an array with all 16 bytes."""
+    listed: list[bytes] = np.ascontiguousarray(keys).view(f"V{KEY_BYTES}").tolist()
+    return listed
+
+
+def buckets_of(keys: Keys) -> NDArray[np.uint8]:
+    """The bucket of each key, 0 <= bucket < 64: its first six bits; uint8 [n]."""
+    first: NDArray[np.uint8] = np.ascontiguousarray(keys).view(np.uint8)[::KEY_BYTES]
+    return first >> np.uint8(2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +96,8 @@ class AnnotationBatch:
     def positions(self, keys: Keys) -> NDArray[np.intp]:
         """The position of each key in the batch; -1 for a key that is not in the batch."""
         positions = np.searchsorted(self.keys, keys)
-        found = self.keys[np.minimum(positions, len(self.keys) - 1)] == keys
-        return np.where(found, positions, -1)
+        is_known = self.keys[np.minimum(positions, len(self.keys) - 1)] == keys
+        return np.where(is_known, positions, -1)
 
     def annotations(self, positions: NDArray[np.intp]) -> list[Annotation]:
         """The annotations at these positions."""
@@ -97,15 +136,15 @@ class Annotations:
         buckets = buckets_of(all_keys)
         order = np.argsort(buckets, kind="stable")
         starts = np.searchsorted(buckets[order], np.arange(BUCKETS + 1))
-        found: list[Annotation | None] = [None] * len(keys)
+        of_keys: list[Annotation | None] = [None] * len(keys)
         for batch in self._batches:
             numbers = order[starts[batch.bucket] : starts[batch.bucket + 1]]
             positions = batch.positions(all_keys[numbers])
             known = positions >= 0
             annotations = batch.annotations(positions[known])
             for number, annotation in zip(numbers[known].tolist(), annotations, strict=True):
-                found[number] = annotation
-        return found
+                of_keys[number] = annotation
+        return of_keys
 
 
 def parse_annotations(source: pa.NativeFile | pa.Buffer) -> tuple[dict[str, Any], list[AnnotationBatch]]:

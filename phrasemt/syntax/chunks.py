@@ -24,9 +24,8 @@ from phrasemt.files.columns import RaggedArray
 from phrasemt.files.parallel import map_in_order
 from phrasemt.stages.syntax import ExtractChunks
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL
-from phrasemt.syntax.annotations import Annotations, required
+from phrasemt.syntax.annotations import Annotations, parser_tokens, required, sentence_key
 from phrasemt.syntax.conll import chunk_spans, read_conll
-from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.word_offsets import SplitLines, offsets_of_block, split_lines
 
 log = logging.getLogger("phrasemt.extract_chunks")
@@ -72,7 +71,7 @@ def extract_chunks(
     """
     # A generated data set has gold chunks, too, when a chunker is chosen.
     gold, tags = (gold, []) if settings.origin == "gold" else ([], tags)
-    found = map_in_order(
+    parts = map_in_order(
         functools.partial(_find_chunks, ", ".join(map(str, gold))),
         split_lines(
             rows,
@@ -91,7 +90,7 @@ def extract_chunks(
 
     def batches() -> Iterator[tuple[NDArray[np.int64], Mapping[str, RaggedArray]]]:
         nonlocal words, counts
-        for part in found:
+        for part in parts:
             words += part.words
             counts += np.bincount(part.labels.values, minlength=len(CHUNK_LABELS))
             untagged.update(part.untagged)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines
 from phrasemt.symbols import CHUNK_TYPES
@@ -65,13 +67,13 @@ def chunk_scores(gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str
 
     gold, predicted: the tags of each sentence. Raises ValueError if the numbers of sentences or tags differ.
     """
-    counts = [0, 0, 0]  # of gold, of predicted, of both
+    counts = np.zeros(3, np.int64)  # of gold, of predicted, of both
     for gold_tags, predicted_tags in zip(gold, predicted, strict=True):
         if len(gold_tags) != len(predicted_tags):
             raise ValueError(f"{len(predicted_tags)} predicted tags for {len(gold_tags)} gold tags")
-        one, other = set(chunk_spans(gold_tags)), set(chunk_spans(predicted_tags))
-        counts = [sum(pair) for pair in zip(counts, map(len, (one, other, one & other)), strict=True)]
-    return measures(*counts)
+        gold_chunks, predicted_chunks = set(chunk_spans(gold_tags)), set(chunk_spans(predicted_tags))
+        counts += np.array([len(gold_chunks), len(predicted_chunks), len(gold_chunks & predicted_chunks)])
+    return measures(*counts.tolist())
 
 
 def _unreadable(path: Path, line: int, expected: str, found: str) -> DataError:

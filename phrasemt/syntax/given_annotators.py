@@ -25,8 +25,16 @@ from phrasemt.files.download import DownloadRequest, download
 from phrasemt.registry.stanza_models import URL
 from phrasemt.stages.syntax import CollectTrees, DescribeAnnotator, FetchStanzaFile
 from phrasemt.symbols import unescape
-from phrasemt.syntax.annotations import Annotation, Annotations, write_sorted_annotations
-from phrasemt.syntax.sentences import BUCKETS, KEY_BYTES, Keys, key_array, sentence_key
+from phrasemt.syntax.annotations import (
+    BUCKETS,
+    KEY_BYTES,
+    Annotation,
+    Annotations,
+    Keys,
+    key_array,
+    sentence_key,
+    write_sorted_annotations,
+)
 from phrasemt.syntax.trees import read_treebank, tree_text, words
 
 log = logging.getLogger("phrasemt.collect_trees")
@@ -99,12 +107,12 @@ def collect_trees(*, settings: CollectTrees, cores: int, files: list[Path], tree
 
 def _read_spill(spill: IO[bytes]) -> tuple[Keys, list[Annotation]]:
     spill.seek(0)
-    found: dict[bytes, Annotation] = {}
+    annotations: dict[bytes, Annotation] = {}
     for line in spill.read().decode().split("\n")[:-1]:
-        found.setdefault(bytes.fromhex(line[:_KEY_DIGITS]), Annotation(line[_KEY_DIGITS:], None))
+        annotations.setdefault(bytes.fromhex(line[:_KEY_DIGITS]), Annotation(line[_KEY_DIGITS:], None))
     spill.close()  # frees its disk space
-    keys = sorted(found)
-    return key_array(keys), [found[key] for key in keys]
+    keys = sorted(annotations)
+    return key_array(keys), [annotations[key] for key in keys]
 
 
 class TreeAnnotator:
@@ -115,5 +123,5 @@ class TreeAnnotator:
 
     def annotate(self, sentences: Sequence[Sequence[str]]) -> list[Annotation]:
         """The tree of each sentence, or a failure."""
-        found = self._trees.find([sentence_key(tokens) for tokens in sentences])
-        return [one or Annotation(None, "no tree was given") for one in found]
+        annotations = self._trees.find([sentence_key(tokens) for tokens in sentences])
+        return [annotation or Annotation(None, "no tree was given") for annotation in annotations]

@@ -1,4 +1,4 @@
-"""The stages `extract_phrases`, which cuts source sentences into phrases, and `measure_phrases`, which counts them.
+"""The stages `extract_phrases`, which divides source sentences into phrases, and `measure_phrases`, which counts them.
 
 The segmentation of a sentence is the increasing list of its phrase ends. A phrase begins where the previous phrase
 ends; the last end is the number of encoder positions of the sentence, `</s>` included. The functions of
@@ -28,11 +28,9 @@ from phrasemt.phrase_modes import PHRASE_MODES
 from phrasemt.stages.syntax import ExtractPhrases, MeasurePhrases
 from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.syntax import segmenters
-from phrasemt.syntax.algorithm_1 import tree_nodes
-from phrasemt.syntax.annotations import Annotation, Annotations, required
+from phrasemt.syntax.annotations import Annotation, Annotations, parser_tokens, required, sentence_key
 from phrasemt.syntax.ngrams import ngram_ends
-from phrasemt.syntax.segmenters import Segmenter, SourceSentence
-from phrasemt.syntax.sentences import parser_tokens, sentence_key
+from phrasemt.syntax.segmenters import Segmenter, SourceSentence, tree_nodes
 from phrasemt.syntax.word_offsets import SplitLines, offsets_of_block, split_lines
 
 log = logging.getLogger("phrasemt.phrases")
@@ -56,7 +54,7 @@ def extract_phrases(
 
     dropped: the `.dropped.tsv` file of clean_pairs, for the number of raw pairs; needed with mode `given`.
 
-    If the segmentation needs a parse and a sentence has none, the sentence is cut into n-grams. The phrases of a
+    If the segmentation needs a parse and a sentence has none, it is divided into n-grams. The phrases of a
     sentence depend only on the sentence, its parse and the settings.
 
     Raises DataError, with file and line, if words and subwords belong to different sentences,
@@ -82,7 +80,7 @@ def extract_phrases(
     sentences = PhraseColumns.write(phrases, subwords, segmentation.model_dump(mode="json"), batches())
     log.info("extract_phrases: %s: %s sentences, %s phrases", segmentation.mode, f"{sentences:,}", f"{phrase_count:,}")
     for reason, count in fallbacks.most_common():
-        log.info("extract_phrases: %s sentences cut into n-grams: %s", f"{count:,}", reason)
+        log.info("extract_phrases: %s sentences divided into n-grams: %s", f"{count:,}", reason)
 
 
 def _read_batches(
@@ -105,7 +103,7 @@ def _read_batches(
 def _cut_batch(
     settings: PhraseSegmentation, parsed: bool, files: str, parses: Annotations, batch: SplitLines[str]
 ) -> tuple[NDArray[np.int64], RaggedArray, Counter[str]]:
-    """Rows and phrase ends of a batch, and how many sentences without a parse were cut into n-grams, by reason.
+    """Rows and phrase ends of a batch, and how many sentences without a parse were divided into n-grams, by reason.
 
     parsed: whether there are parses; files: the names of your files, for messages.
     """
@@ -161,8 +159,8 @@ def measure_phrases(
     for blocks in read_parallel_blocks(tokens, subwords, lines=_LINES_PER_BATCH):
         lines, offsets = offsets_of_block(*blocks)
         keys = [sentence_key(parser_tokens(line)) for line in lines]
-        found = annotations.find(keys) if annotations else [None] * len(lines)
-        for words, annotation in zip(offsets, found, strict=True):
+        of_lines = annotations.find(keys) if annotations else [None] * len(lines)
+        for words, annotation in zip(offsets, of_lines, strict=True):
             ends = columns.values("ends", position).tolist()
             position += 1
             lengths.update(end - start for start, end in itertools.pairwise([0, *ends]))

@@ -26,8 +26,16 @@ from numpy.typing import NDArray
 from phrasemt.errors import DamagedFileError
 from phrasemt.files.blobs import Blobs, Cleaning
 from phrasemt.files.system import digest_bytes
-from phrasemt.syntax.annotations import Annotation, AnnotationBatch, annotation_batches, parse_annotations, schema_of
-from phrasemt.syntax.sentences import BUCKETS, Keys, key_array
+from phrasemt.syntax.annotations import (
+    BUCKETS,
+    Annotation,
+    AnnotationBatch,
+    Keys,
+    annotation_batches,
+    key_array,
+    parse_annotations,
+    schema_of,
+)
 
 FORMAT = 1  # of the card
 CARD = "card.json"

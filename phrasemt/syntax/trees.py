@@ -255,7 +255,7 @@ def brackets(tree: Tree, counts: Sequence[bool]) -> Counter[Bracket]:
 
     A constituent without such tokens is left out. Raises ValueError if `counts` and the tree have different lengths.
     """
-    found: Counter[Bracket] = Counter()
+    constituents: Counter[Bracket] = Counter()
     leaf = position = 0
     waiting: list[tuple[Tree, int | None]] = [(tree, None)]  # (node, start); start is set once all children are read
     while waiting:
@@ -268,10 +268,10 @@ def brackets(tree: Tree, counts: Sequence[bool]) -> Counter[Bracket]:
             waiting.append((node, position))
             waiting += ((child, None) for child in reversed(node.children))
         elif start < position and node.label not in ROOTS:
-            found[_EQUAL.get(node.label, node.label), start, position] += 1
+            constituents[_EQUAL.get(node.label, node.label), start, position] += 1
     if leaf != len(counts):
         raise ValueError(f"the trees have {leaf} and {len(counts)} tokens")
-    return found
+    return constituents
 
 
 def measures(gold: int, predicted: int, correct: int) -> dict[str, float]:

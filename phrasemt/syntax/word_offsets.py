@@ -80,7 +80,7 @@ def offsets_of_block(tokens: LineBlock, subwords: LineBlock) -> tuple[list[str],
     Raises DataError, with file and line, if words and subwords are different sentences.
     """
     lines = tokens.lines()
-    found = []
+    all_offsets = []
     for number, (line, cut) in enumerate(zip(lines, subwords.lines(), strict=True)):
         if (offsets := word_offsets(line, cut)) is None:
             raise DataError(
@@ -90,5 +90,5 @@ def offsets_of_block(tokens: LineBlock, subwords: LineBlock) -> tuple[list[str],
                 found=repr(cut[:80]),
                 next_step="run apply_subwords again",
             )
-        found.append(offsets)
-    return lines, found
+        all_offsets.append(offsets)
+    return lines, all_offsets

@@ -63,12 +63,13 @@ def average_checkpoints(
     known = {evaluation.update: evaluation for evaluation in training.evaluations}
     updates, average, description = _mean(record, training.checkpoints[-settings.last :])
     if len(updates) == 1 and updates[0] in known:  # the checkpoint itself, which the training has scored
-        found = known[updates[0]]
+        evaluation = known[updates[0]]
     else:
         set_weights(model, average, where=weights)
-        found = evaluate(model, updates[-1])
+        evaluation = evaluate(model, updates[-1])
     save_tensors(weights, average, description)
-    best, end = DevScores(dev_bleu=found.dev_bleu, dev_perplexity=found.dev_perplexity), known[training.updates]
+    best = DevScores(dev_bleu=evaluation.dev_bleu, dev_perplexity=evaluation.dev_perplexity)
+    end = known[training.updates]
     last = LastUpdate(update=end.update, dev_bleu=end.dev_bleu, dev_perplexity=end.dev_perplexity)
     content = AverageScores(
         dataset=settings.dataset,
@@ -102,15 +103,15 @@ def _mean(record: Path, names: Sequence[str]) -> tuple[list[int], dict[str, Tens
     """Return the updates of checkpoints, the mean of their weights in float32, and the description of its file."""
     sums: dict[str, Tensor] = {}
     updates: list[int] = []
-    first: dict[str, Any] = {}
+    common: dict[str, Any] = {}
     for name in reversed(names):
         path = record.parent / name
         if not path.exists():
             what = "a checkpoint named by the training record is missing"
             raise DamagedFileError(what, where=path, next_step=f"delete {record} and run train_model again")
         tensors, description = load_tensors(path)
-        first = first or description
-        if any(description.get(key) != first.get(key) for key in _COMMON_FIELDS):
+        common = common or description
+        if any(description.get(key) != common.get(key) for key in _COMMON_FIELDS):
             raise MismatchError(
                 "checkpoints of different trainings",
                 where=path,
@@ -121,4 +122,4 @@ def _mean(record: Path, names: Sequence[str]) -> tuple[list[int], dict[str, Tens
             sums[parameter] = sums[parameter] + tensor if updates else tensor.double()
         updates = [description["update"], *updates]
     mean = {parameter: (total / len(names)).to(torch.float32) for parameter, total in sums.items()}
-    return updates, mean, {**first, "averaged": list(names)}
+    return updates, mean, {**common, "averaged": list(names)}

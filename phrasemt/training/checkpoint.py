@@ -161,7 +161,7 @@ class StateFolder:
     def alone(self) -> Iterator[None]:
         """In the block, no other process trains here. Raises PhrasemtError while another process does.
 
-        A killed run of the workflow, or one of another machine, may have left a training that still goes on.
+        A killed run of the workflow, or one of another machine, may have left a training that still runs.
         """
         with (self.folder / "lock").open("ab") as stream:
             if not try_lock(stream):
@@ -209,11 +209,11 @@ class StateFolder:
         evaluated = {evaluation.update for evaluation in progress.evaluations}
         metrics = Metrics.read_unfinished(before / self.metrics.name)
         reports = [
-            one
-            for one in metrics.updates
-            if one.update % UPDATES_BETWEEN_REPORTS == 0 or (one.update == end and end in evaluated)
+            report
+            for report in metrics.updates
+            if report.update % UPDATES_BETWEEN_REPORTS == 0 or (report.update == end and end in evaluated)
         ]
-        Metrics(reports, [one for one in metrics.evaluations if one.update in evaluated]).write(self.metrics)
+        Metrics(reports, [report for report in metrics.evaluations if report.update in evaluated]).write(self.metrics)
         for path in before.glob("events.*"):  # of TensorBoard
             shutil.copyfile(path, self.folder / path.name)
         self._save_state(tensors, progress)
@@ -379,9 +379,11 @@ def _continued(progress: Progress, settings: Training, *, same_dev: bool, checkp
     now, end = progress.update, settings.max_updates
     if now > end:
         raise _NotContinuedError(f"max_updates is {end}")
-    evaluations = [one for one in progress.evaluations if same_dev and evaluation_due(one.update, settings)]
+    evaluations = [
+        evaluation for evaluation in progress.evaluations if same_dev and evaluation_due(evaluation.update, settings)
+    ]
     if settings.average_best or settings.early_stopping:  # dev scores decide
-        scored = {one.update for one in evaluations}
+        scored = {evaluation.update for evaluation in evaluations}
         due = range(settings.evaluate_every, now, settings.evaluate_every)
         if unscored := [update for update in due if update not in scored]:
             raise _NotContinuedError(f"it has no score on this dev set after update {unscored[0]}, which decides")

@@ -71,9 +71,9 @@ class Evaluator:
         """Return the translations of dev, subword ids without `</s>`. A source without subwords has an empty one."""
         search = Search(model, self._reader, self._SEARCH)
         batches = search_batches(self._reader, self._SEARCH, model.device)
-        found = self._group.map(lambda rows: [[*best.tokens] for best, *_ in search.translate(rows)], batches)
+        translated = self._group.map(lambda rows: [[*best.tokens] for best, *_ in search.translate(rows)], batches)
         translations: list[list[int]] = [[] for _ in range(len(self._reader.examples))]
-        for rows, of_rows in zip(batches, found, strict=True):
+        for rows, of_rows in zip(batches, translated, strict=True):
             for row, tokens in zip(rows, of_rows, strict=True):
                 translations[row] = tokens
         return translations

@@ -189,7 +189,7 @@ def train_model(
             TrainingRecord(
                 model=settings.model,
                 parameters=parameters,
-                idle_parameters=model.idle_parameters(),
+                idle_parameters=model.unused_parameters(),
                 precision=trainer.precision,
                 updates=progress.update,
                 stopped=stopped,
@@ -286,7 +286,7 @@ class _Run:
 
     @property
     def reason_to_end(self) -> str | None:
-        """Why the training ends after this update; None while it goes on."""
+        """Why the training ends after this update; None while it continues."""
         if self.progress.update >= self.settings.max_updates:
             return "max_updates"
         return "early_stopping" if stops_early(self.progress, self.settings) else None

@@ -79,7 +79,8 @@ class ProcessGroup:
                 parameter.grad = torch.zeros_like(parameter)
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         self.add(flat := torch.cat([gradient.flatten() for gradient in gradients]))
-        for gradient, total in zip(gradients, torch.split(flat, [one.numel() for one in gradients]), strict=True):
+        sizes = [gradient.numel() for gradient in gradients]
+        for gradient, total in zip(gradients, torch.split(flat, sizes), strict=True):
             gradient.copy_(total.view_as(gradient))
 
     def sum(self, numbers: Sequence[float]) -> list[float]:
@@ -208,9 +209,9 @@ def _wait_for_all(store: Store, rank: int, size: int) -> None:
     """Wait until all processes have started. Raises LostProcessError when one does not."""
     store.set(f"started/{rank}", "")
     try:
-        store.wait([f"started/{one}" for one in range(size)], _TIME_TO_JOIN)
+        store.wait([f"started/{number}" for number in range(size)], _TIME_TO_JOIN)
     except RuntimeError as error:
-        missing = [str(one) for one in range(size) if not store.check([f"started/{one}"])]
-        found = f"nothing of process {', '.join(missing)}"
+        missing = [str(number) for number in range(size) if not store.check([f"started/{number}"])]
+        absent = f"nothing of process {', '.join(missing)}"
         what = f"not all processes of this training have started within {_TIME_TO_JOIN}"
-        raise LostProcessError(what, found=found, next_step="see the messages of the other processes") from error
+        raise LostProcessError(what, found=absent, next_step="see the messages of the other processes") from error

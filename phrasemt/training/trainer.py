@@ -28,12 +28,12 @@ from phrasemt.training.replay import Replays
 
 log = logging.getLogger("phrasemt.train_model")
 
-# Positions of a micro-batch on a CPU, padding included. Every value gives the same sums.
+# Tokens of a micro-batch on a CPU, padding included. Every value gives the same sums.
 CPU_POSITIONS = 8_192
-# On a GPU the trainer tries micro-batches of this many positions first, then smaller ones, until they fit.
+# On a GPU the trainer first tries micro-batches of this many tokens, padding included, then smaller ones.
 _MAX_GPU_POSITIONS = 2**18
 _USABLE_PART_OF_MEMORY = 0.9
-_UPDATES_TO_COUNT = 100  # one that comes later and is an eighth larger is cut
+_UPDATES_TO_COUNT = 100  # a later one that is an eighth larger is divided
 # Whether models read packed rows, by type of device: on a GPU they save launches of kernels; on a CPU padded batches of
 # similar length need 0.8 of the time (docs/log/performance.md).
 PACKED = {"cpu": False, "cuda": True}
@@ -92,8 +92,8 @@ class PendingUpdate:
 class Trainer:
     """A model with its optimiser.
 
-    capacity: the largest number of positions of a micro-batch, padding included: of packed rows, their number times the
-    positions of one. It shrinks when memory runs out.
+    capacity: the largest number of tokens of a micro-batch, padding included: of packed rows, their number times the
+    tokens of one. It shrinks when memory runs out.
     rank_reader: reads the micro-batches of an update that this process computes.
     precision: of matrix products; the precision of the settings, where the device has units for it.
     """
@@ -102,9 +102,10 @@ class Trainer:
         self, model: TranslationModel[Any, Any], reader: BatchReader, settings: TrainModel, group: ProcessGroup = ALONE
     ) -> None:
         self.model = model
+        self._parameters = list(model.parameters())
         self.settings = settings.training
         self.optimizer = ScheduledOptimizer(
-            model.parameters(), self.settings.optimizer, width=settings.rate_width, rate_factors=model.rate_factors()
+            self._parameters, self.settings.optimizer, width=settings.rate_width, rate_factors=model.rate_factors()
         )
         self.capacity = CPU_POSITIONS
         self._seed = settings.seed
@@ -112,7 +113,7 @@ class Trainer:
         self._group = group
         self.device = model.device
         replays = model.repeats and self.device.type == "cuda"
-        self._replays = Replays(self._backward, model.parameters()) if replays else None
+        self._replays = Replays(self._backward, self._parameters) if replays else None
         compiles = compiles_on(self.device)
         packs = compiles or PACKED[self.device.type]
         rows_of = _rows_of(model.positions_in_row, self.settings.max_length) if packs else ()
@@ -137,7 +138,6 @@ class Trainer:
     ) -> PendingUpdate:
         """Begin one update: accumulate the gradient of the mean loss of all rows, then take a step.
 
-        Without micro-batches this would be (loss(batch(rows)).objective / tokens).backward(); optimizer.step().
         The mean is over real target tokens, or over sentences if the study gives the size of an update in sentences.
         number: of the update, from 1. It determines dropout, together with the seed and the rank.
         rows: positions in the example store. of_rank: the micro-batches of this process, if they were made ahead.
@@ -148,7 +148,6 @@ class Trainer:
         """
         tokens = int(self._reader.examples.target_lengths[rows].sum()) + len(rows)
         units = tokens if self.settings.sentences_per_update is None else len(rows)
-        parameters = list(self.model.parameters())
         self.model.train()
         while True:
             torch.manual_seed(_seed(self._seed, number, self._group.rank))
@@ -158,35 +157,33 @@ class Trainer:
             failed = short_of_memory = False
             try:
                 self._zero_gradients()
+                # Without micro-batches this would be (loss(batch(rows)).objective / units).backward().
                 for batch in of_rank.batches:
                     for name, value in self._passes(batch.to(self.device), of_rank.weight / units).items():
                         sums[name] = sums.get(name, 0.0) + value * of_rank.weight
             except torch.OutOfMemoryError:
                 failed = short_of_memory = True
             except Exception as error:
-                failed = self._stop_compiling(error)
-                if not failed:
-                    raise
+                self._stop_compiling(error)
+                failed = True
             if short_of_memory:  # here, because the error keeps the tensors of the failed pass until its handler ends
                 self._shrink()
-            self._group.sum_gradients(parameters)
+            self._group.sum_gradients(self._parameters)
             failed, stopping = (total > 0 for total in self._group.sum([failed, stop()]))
             if not failed:
                 break
         sums["micro_batches"] = torch.full((), of_rank.weight * len(of_rank.batches), device=self.device)
         numbers = torch.stack([value.double() for value in sums.values()])
         self._group.add(numbers)
-        norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+        norm = torch.nn.utils.get_total_norm([p.grad for p in self._parameters if p.grad is not None])
         finite = torch.isfinite(numbers[[*sums].index("objective")]) & torch.isfinite(norm)
         if self.settings.clip_norm is not None:
-            torch.nn.utils.clip_grads_with_norm_(parameters, self.settings.clip_norm, norm)
+            torch.nn.utils.clip_grads_with_norm_(self._parameters, self.settings.clip_norm, norm)
+        learning_rate = self.optimizer.step(number, finite)
+        names, on_host = [*sums, "stepped"], torch.cat((numbers, finite[None].double())).to("cpu", non_blocking=True)
+        ready = _recorded_event() if self.device.type == "cuda" else None
         return PendingUpdate(
-            stop=stopping,
-            tokens=tokens,
-            learning_rate=self.optimizer.step(number, finite),
-            names=[*sums, "stepped"],
-            numbers=torch.cat((numbers, finite[None].double())).to("cpu", non_blocking=True),
-            ready=_recorded_event() if self.device.type == "cuda" else None,
+            stop=stopping, tokens=tokens, learning_rate=learning_rate, names=names, numbers=on_host, ready=ready
         )
 
     def _zero_gradients(self) -> None:
@@ -207,15 +204,14 @@ class Trainer:
         sums = {"objective": loss.objective, "nll": loss.nll, **loss.parts}
         return {name: value.detach() for name, value in sums.items()}
 
-    def _stop_compiling(self, error: Exception) -> bool:
-        """Compile no more, after an error that the compiler may have raised. Returns whether it was in use."""
+    def _stop_compiling(self, error: Exception) -> None:
+        """Compile no more, after an error that the compiler may have raised. Raises the error if it was not in use."""
         if self._compiler is None or isinstance(error, PhrasemtError):
-            return False
+            raise error
         self._compiler = None
         message = " ".join(f"{error}".split("\n")[:2])  # the second line names the cause
-        what = "train_model: warning: the compiler of torch fails, so the training goes on without it (%s=off): %s: %s"
+        what = "train_model: warning: the compiler of torch fails; the training continues without it (%s=off): %s: %s"
         log.warning(what, SWITCH, type(error).__name__, message)
-        return True
 
     def _shrink(self) -> None:
         """Halve the capacity, after memory ran out. Raises PhrasemtError when it cannot become smaller."""
@@ -224,7 +220,7 @@ class Trainer:
         if self.capacity <= longest:
             what = "the memory of the device is too small for a single pair"
             next_step = "lower training.max_length, or train on a device with more memory"
-            raise PhrasemtError(what, expected=f"memory for the model and {longest} positions", next_step=next_step)
+            raise PhrasemtError(what, expected=f"memory for the model and {longest} tokens", next_step=next_step)
         self.capacity = max(self.capacity // 2, longest)
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -237,7 +233,7 @@ class Trainer:
     def find_capacity(self, plan: UpdatePlan) -> None:
         """On a GPU, find the largest capacity that fits into the memory, by trials with full rows or the longest pairs.
 
-        No trial has many more positions than a micro-batch that holds a whole update. Some memory is left for the two
+        No trial has many more tokens than a micro-batch that holds a whole update. Some memory is left for the two
         moments of the optimiser. The trials do not change the model.
         """
         if self.device.type != "cuda":
@@ -245,7 +241,7 @@ class Trainer:
         updates = itertools.islice(plan.updates(), _UPDATES_TO_COUNT)
         whole = max(self.rank_reader.positions(rows) for _, _, rows in updates)
         most = min(_MAX_GPU_POSITIONS, max(whole * 9 // 8, self.settings.max_length + 2))
-        moments = 2 * sum(parameter.nbytes for parameter in self.model.parameters())
+        moments = 2 * sum(parameter.nbytes for parameter in self._parameters)
         memory = torch.cuda.get_device_properties(self.device).total_memory
         room = _USABLE_PART_OF_MEMORY * torch.cuda.get_per_process_memory_fraction(self.device) * memory - moments
         self.capacity = most
@@ -253,7 +249,7 @@ class Trainer:
             self._shrink()
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(self.device)  # the memory of the training is reported, not that of trials
-        log.info("micro-batches of at most %s positions fit the memory", f"{self.capacity:,}")
+        log.info("micro-batches of at most %s tokens, padding included, fit the memory", f"{self.capacity:,}")
 
     def _memory_needed(self, batch: Batch) -> float:
         """Return the bytes of GPU memory that a micro-batch needs; infinity when memory runs out."""
@@ -265,8 +261,7 @@ class Trainer:
         except torch.OutOfMemoryError:
             return math.inf
         except Exception as error:
-            if not self._stop_compiling(error):
-                raise
+            self._stop_compiling(error)
             return self._memory_needed(batch)
         finally:
             self._free_gradients()

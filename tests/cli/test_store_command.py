@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from phrasemt.syntax.annotations import Annotation
-from phrasemt.syntax.sentences import key_array
+from phrasemt.syntax.annotations import Annotation, key_array
 from phrasemt.syntax.store import AnnotationStore
 
 CARD = {"kind": "constituency", "language": "en", "origin": "trained", "stanza": "1.15.0", "scores": {"f1": 0.862}}

@@ -1,7 +1,7 @@
 """What systems compute on a device beside the same on a CPU in float64, and the loss at the size of a paper.
 
 Differences are relative: the Euclidean norm of the difference, divided by that of the exact numbers. The plain
-operations compute the float64 side, not those of phrasemt/nn/cpu.py.
+operations compute the float64 side, not those of phrasemt/nn/layers.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from phrasemt.decoding.decode import translate_split
 from phrasemt.decoding.forced import force
 from phrasemt.files.attention import AXES
 from phrasemt.models.interface import TranslationModel
-from phrasemt.nn import cpu
+from phrasemt.nn.layers import CPU_FORMS, without_cpu_forms
 from phrasemt.nn.losses import log_probabilities, smoothed_cross_entropy
 from phrasemt.nn.precision import ProductsOfTraining
 from phrasemt.study.schema import Decoding
@@ -50,7 +50,7 @@ def differences(system: str, device: torch.device, precision: str) -> dict[str, 
 
 @functools.cache
 def _exact(system: str) -> tuple[dict[str, Sequence[Tensor]], list[tuple[int, ...]]]:
-    with cpu.without(*cpu.FORMS):
+    with without_cpu_forms(*CPU_FORMS):
         return _computed(system, random_model(SYSTEMS[system]).double(), "float32")
 
 

@@ -48,8 +48,7 @@ from phrasemt.stages.stage import Stage
 from phrasemt.stages.syntax import MeasurePhrases
 from phrasemt.study.schema import Study
 from phrasemt.symbols import CHUNK_LABELS, escape
-from phrasemt.syntax.annotations import Annotation, write_annotations
-from phrasemt.syntax.sentences import parser_tokens, sentence_key
+from phrasemt.syntax.annotations import Annotation, parser_tokens, sentence_key, write_annotations
 from phrasemt.workflow.run_stage import run_stage
 
 WORDS = ["der", "die", "das", "Hund", "Katze", "Haus", "sieht", "kauft", "und", "rote", "alte", "E-Mail", ","]

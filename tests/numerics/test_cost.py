@@ -270,5 +270,5 @@ def test_idle_parameters_are_those_without_gradients(name: str) -> None:
             idle += parameter.numel()
         elif parameter_name.endswith("combination.hidden.weight"):
             idle += int((gradient == 0).all(0).sum()) * len(gradient)
-    assert model.idle_parameters() == idle
+    assert model.unused_parameters() == idle
     assert (idle > 0) == (name == "no phrases")

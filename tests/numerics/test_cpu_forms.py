@@ -1,4 +1,4 @@
-"""Gradients of the forms in phrasemt/nn/cpu.py. Witness: autograd of the plain code in float64.
+"""Gradients of the forms in phrasemt/nn/layers.py. Witness: autograd of the plain code in float64.
 
 Tolerances are relative to the Euclidean norm of a gradient. float32: 1e-5, for sums of some ten products of 24 bits.
 bfloat16: 2^-6, for about five roundings to 8 bits, each off by 2^-9 at most, that do not all point the same way.
@@ -11,9 +11,16 @@ import torch
 import torch.nn.functional as F
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.nn import cpu
 from phrasemt.nn.attention import attend
-from phrasemt.nn.layers import causal_mask, dropout, key_mask
+from phrasemt.nn.layers import (
+    CPU_FORMS,
+    CPU_FORMS_SWITCH,
+    _chosen_cpu_forms,
+    causal_mask,
+    dropout,
+    key_mask,
+    without_cpu_forms,
+)
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2**-6}
 DTYPES = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
@@ -56,7 +63,7 @@ def test_attention(mask, layout, dtype):
     blocks = layout(dtype).requires_grad_()
     found = with_gradient(attend(blocks, mask=mask, dropout=0.0), [blocks])
     exact = blocks.detach().double().requires_grad_()
-    with cpu.without("attention"):
+    with without_cpu_forms("attention"):
         expected = with_gradient(attend(exact, mask=mask, dropout=0.0), [exact])
     assert found[0].dtype == dtype
     assert_near(found, expected, dtype)
@@ -100,7 +107,7 @@ def test_dropout(shape, probability, dtype):
 def test_the_switch_gives_torchs_own():
     x = torch.randn(1000)
     torch.manual_seed(6)
-    with cpu.without(*cpu.FORMS):
+    with without_cpu_forms(*CPU_FORMS):
         found = dropout(x, 0.3)
     torch.manual_seed(6)
     assert torch.equal(found, F.dropout(x, 0.3))
@@ -108,9 +115,9 @@ def test_the_switch_gives_torchs_own():
 
 
 def test_environment_variable(monkeypatch):
-    for value, forms in (("on", cpu.FORMS), ("off", ())):
-        monkeypatch.setenv(cpu.SWITCH, value)
-        assert cpu._chosen() == {*forms}
-    monkeypatch.setenv(cpu.SWITCH, "of")
+    for value, forms in (("on", CPU_FORMS), ("off", ())):
+        monkeypatch.setenv(CPU_FORMS_SWITCH, value)
+        assert _chosen_cpu_forms() == {*forms}
+    monkeypatch.setenv(CPU_FORMS_SWITCH, "of")
     with pytest.raises(PhrasemtError, match="on or off"):
-        cpu._chosen()
+        _chosen_cpu_forms()

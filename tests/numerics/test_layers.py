@@ -13,8 +13,17 @@ import pytest
 import torch
 
 from phrasemt.models.interface import build_model
-from phrasemt.nn.cpu import LEVELS, scaled_mask
-from phrasemt.nn.layers import Dropout, Linear, SinusoidalPositions, dropout, embedding_table, sinusoids, xavier_blocks
+from phrasemt.nn.layers import (
+    LEVELS,
+    Dropout,
+    Linear,
+    SinusoidalPositions,
+    dropout,
+    embedding_table,
+    scaled_mask,
+    sinusoids,
+    xavier_blocks,
+)
 from phrasemt.study.architectures import PhraseRepresentationModel
 
 

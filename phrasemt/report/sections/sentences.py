@@ -39,8 +39,7 @@ from phrasemt.scoring.statistics import CORRECT, REFERENCE_LENGTH, SYSTEM_LENGTH
 from phrasemt.study.datasets import SIDES
 from phrasemt.study.tokenization import Side
 from phrasemt.symbols import BOS, EOS, SEPARATOR, SPECIAL_TOKENS, unescape
-from phrasemt.syntax.annotations import Annotations
-from phrasemt.syntax.sentences import parser_tokens, sentence_key
+from phrasemt.syntax.annotations import Annotations, parser_tokens, sentence_key
 
 # The convention whose statistics give the sentence scores; outputs and references are shown as its tokens.
 METRIC = "bleu_tok"

@@ -160,8 +160,8 @@ class StanzaAnnotator(ABC):
         fit = [number for number, tokens in enumerate(sentences) if 0 < len(tokens) <= self._longest]
         for part in batched(fit, _SORTED_TOGETHER):
             part.sort(key=lambda number: len(sentences[number]), reverse=True)
-            found = self._with_failures([visible_tokens(sentences[number]) for number in part])
-            for number, annotation in zip(part, found, strict=True):
+            of_part = self._with_failures([visible_tokens(sentences[number]) for number in part])
+            for number, annotation in zip(part, of_part, strict=True):
                 annotations[number] = annotation
         return annotations
 

@@ -331,10 +331,10 @@ def train_and_dev(
 
 
 def _some(items: Iterable[Item], most: int | None, paths: list[Path], what: str) -> list[Item]:
-    found = list(itertools.islice(items, most))
-    if not found:
+    chosen = list(itertools.islice(items, most))
+    if not chosen:
         raise DataError(f"there are no {what}", where=", ".join(map(str, paths)), next_step="give other files")
-    return found
+    return chosen
 
 
 def conllu_lines(tree: Tree) -> Iterator[str]:
@@ -356,8 +356,8 @@ def retagged(tagger: StanzaTagger, trees: list[Tree]) -> list[Tree]:
 
     order = sorted(range(len(trees)), key=lambda number: len(words(trees[number])), reverse=True)
     tagged = tagger.tag([words(trees[number]) for number in order])
-    found = {number: retag(trees[number], iter(tags)) for number, tags in zip(order, tagged, strict=True)}
-    return [found[number] for number in range(len(trees))]
+    retagged_trees = {number: retag(trees[number], iter(tags)) for number, tags in zip(order, tagged, strict=True)}
+    return [retagged_trees[number] for number in range(len(trees))]
 
 
 def stanza_tree(tree: Tree) -> Any:

@@ -22,7 +22,7 @@ RECURRENT = {"embedding": 24, "hidden": 40, "chunk_hidden": 32, "chunk_embedding
 def used(model: Architecture) -> int:
     with torch.device("meta"):
         built = build_model(model, source_vocabulary=50, target_vocabulary=60 if not model.one_vocabulary else 50)
-    return sum(parameter.numel() for parameter in built.parameters()) - built.idle_parameters()
+    return sum(parameter.numel() for parameter in built.parameters()) - built.unused_parameters()
 
 
 def system(preset: str, **model: object) -> Architecture:

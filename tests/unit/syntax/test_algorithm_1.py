@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phrasemt.syntax.algorithm_1 import Nodes, append_eos, phrase_ends, tree_nodes
+from phrasemt.syntax.segmenters import Nodes, append_eos, phrase_ends, tree_nodes
 
 # A tree is a list of trees; a word is the number of its subwords.
 Shape = list["Shape"] | int

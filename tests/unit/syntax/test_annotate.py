@@ -19,8 +19,7 @@ from phrasemt.files.lines import write_lines
 from phrasemt.stages.syntax import AnnotateSentences
 from phrasemt.syntax import annotate
 from phrasemt.syntax.annotate import parse_sentences, tag_sentences
-from phrasemt.syntax.annotations import Annotation, Annotations
-from phrasemt.syntax.sentences import parser_tokens, sentence_key
+from phrasemt.syntax.annotations import Annotation, Annotations, parser_tokens, sentence_key
 
 
 def expected(tokens: Sequence[str]) -> Annotation:

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasemt.errors import DamagedFileError
-from phrasemt.syntax.annotations import Annotation, Annotations, write_annotations, write_sorted_annotations
-from phrasemt.syntax.sentences import key_array
+from phrasemt.syntax.annotations import Annotation, Annotations, key_array, write_annotations, write_sorted_annotations
 
 CARD = {"format": 1, "kind": "chunks", "fingerprint": "f" * 32, "scores": {"f1": 93.0}}
 # Few different bytes, so that keys share beginnings, and zero bytes at both ends.

@@ -20,10 +20,9 @@ from phrasemt.files.lines import write_lines
 from phrasemt.stages.syntax import ExtractChunks
 from phrasemt.symbols import CHUNK_LABELS as LABELS
 from phrasemt.syntax import chunks
-from phrasemt.syntax.annotations import Annotation, write_annotations
+from phrasemt.syntax.annotations import Annotation, parser_tokens, sentence_key, write_annotations
 from phrasemt.syntax.chunks import extract_chunks, starts_and_labels
 from phrasemt.syntax.conll import TAGS
-from phrasemt.syntax.sentences import parser_tokens, sentence_key
 
 Gold = Sequence[tuple[Sequence[str], Sequence[str]]]
 

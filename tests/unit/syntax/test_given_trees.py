@@ -11,9 +11,8 @@ from phrasemt.errors import DataError
 from phrasemt.files.lines import write_lines
 from phrasemt.stages.syntax import AnnotateSentences, CollectTrees
 from phrasemt.syntax.annotate import parse_sentences
-from phrasemt.syntax.annotations import Annotation, Annotations
+from phrasemt.syntax.annotations import Annotation, Annotations, parser_tokens, sentence_key
 from phrasemt.syntax.given_annotators import collect_trees
-from phrasemt.syntax.sentences import parser_tokens, sentence_key
 
 TREES = """\
 (ROOT (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))

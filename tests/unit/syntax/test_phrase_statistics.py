@@ -11,9 +11,8 @@ from phrasemt.files.columns import RaggedArray, write_columns
 from phrasemt.files.lines import write_lines
 from phrasemt.stages.syntax import MeasurePhrases
 from phrasemt.study.architectures import PhraseSegmentation
-from phrasemt.syntax.annotations import Annotation, write_annotations
+from phrasemt.syntax.annotations import Annotation, sentence_key, write_annotations
 from phrasemt.syntax.phrases import measure_phrases
-from phrasemt.syntax.sentences import sentence_key
 
 TREES = {
     # S: positions 0-5, NP 0-3 (the second word has two subwords), D 0-1, N 1-3, V 3-4, P 4-5

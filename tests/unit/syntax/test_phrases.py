@@ -20,11 +20,10 @@ from phrasemt.phrase_modes import PHRASE_MODES
 from phrasemt.stages.syntax import ExtractPhrases
 from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.syntax import phrases, segmenters
-from phrasemt.syntax.annotations import Annotation, write_annotations
+from phrasemt.syntax.annotations import Annotation, parser_tokens, sentence_key, write_annotations
 from phrasemt.syntax.ngrams import ngram_ends, phrase_tokens
 from phrasemt.syntax.phrases import extract_phrases
 from phrasemt.syntax.segmenters import random_tree, right_tree
-from phrasemt.syntax.sentences import parser_tokens, sentence_key
 
 # Lengths (positions with </s>) and n_tok = max(min(8, ceil(L/6)), 3).
 BY_HAND = {
@@ -174,7 +173,7 @@ def test_an_empty_sentence_is_one_phrase(split, mode, caplog):
     caplog.set_level(logging.INFO, "phrasemt")
     trees = {"a b": "(S (A 0) (B 1))"}
     assert split.extract(["", "a b", ""], trees=trees, mode=mode) == [[1], [3], [1]]
-    assert "cut into n-grams" not in caplog.text
+    assert "divided into n-grams" not in caplog.text
 
 
 def test_sentences_without_a_parse_fall_back_and_are_counted(split, caplog):
@@ -185,8 +184,8 @@ def test_sentences_without_a_parse_fall_back_and_are_counted(split, caplog):
     assert split.extract([SENTENCE, "x y z w", "x y z v", "q r s"], trees=trees, mode="parse") == expected
     assert [record.getMessage() for record in caplog.records if "extract_phrases" in record.getMessage()] == [
         "extract_phrases: parse: 4 sentences, 11 phrases",
-        "extract_phrases: 2 sentences cut into n-grams: too long",
-        "extract_phrases: 1 sentences cut into n-grams: the parser gave up",
+        "extract_phrases: 2 sentences divided into n-grams: too long",
+        "extract_phrases: 1 sentences divided into n-grams: the parser gave up",
     ]
 
 

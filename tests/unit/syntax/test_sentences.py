@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from sacremoses import MosesTokenizer
 
 from phrasemt.files.lines import read_lines, write_lines
-from phrasemt.syntax.sentences import buckets_of, distinct_sentences, key_bytes, parser_tokens, sentence_key
+from phrasemt.syntax.annotate import distinct_sentences
+from phrasemt.syntax.annotations import buckets_of, key_bytes, parser_tokens, sentence_key
 
 MOSES = MosesTokenizer()
 TOKENS = st.lists(

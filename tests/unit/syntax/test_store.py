@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from phrasemt.errors import DamagedFileError
 from phrasemt.files.blobs import Cleaning
-from phrasemt.syntax.annotations import Annotation
-from phrasemt.syntax.sentences import BUCKETS, key_array
+from phrasemt.syntax.annotations import BUCKETS, Annotation, key_array
 from phrasemt.syntax.store import AnnotationStore
 
 CARD = {"format": 1, "kind": "constituency", "fingerprint": "ab" * 16}

@@ -11,7 +11,7 @@ from drawn_pairs import drawn_reader
 from small_systems import SYSTEMS, TARGET_VOCABULARY, random_model
 from trainings import assert_equal_runs, run, settings_of
 
-from phrasemt.nn import cpu
+from phrasemt.nn.layers import CPU_FORMS, without_cpu_forms
 from phrasemt.nn.precision import matrices_of_layers, rounded_to_bfloat16, usable_precision
 
 CPU = torch.device("cpu")
@@ -75,7 +75,7 @@ def test_matrices_that_are_rounded_together_give_the_numbers_of_autocast_to_the_
     found = []
     for together in (nullcontext(), rounded_to_bfloat16(matrices_of_layers(model))):
         torch.manual_seed(1)
-        with cpu.without(*cpu.FORMS), torch.autocast("cpu", torch.bfloat16), together:
+        with without_cpu_forms(*CPU_FORMS), torch.autocast("cpu", torch.bfloat16), together:
             loss = model.loss(reader(range(12)), label_smoothing=0.1).objective
         found.append([loss, *torch.autograd.grad(loss, list(parameters.values()), materialize_grads=True)])
     assert all(map(torch.equal, *found))
