@@ -30,7 +30,7 @@ from phrasemt.batching.batch import (
     collate_source,
     collate_target,
 )
-from phrasemt.batching.sampler import UpdatePlan, micro_batches, micro_batches_of_rank, packed_rows_of_rank
+from phrasemt.batching.sampler import UpdatePlan, micro_batches, packed_rows_of_rank
 from phrasemt.errors import DamagedFileError, PhrasemtError, check_equal
 from phrasemt.files.columns import ColumnFile, damaged
 from phrasemt.machine.launch import PASSED_ON
@@ -324,7 +324,7 @@ class RankReader(Dataset[tuple[PlannedUpdate, RankBatches | PhrasemtError]]):
         """Return the pairs of each micro-batch, and how they share rows."""
         lengths = self.reader.examples.source_lengths, self.reader.examples.target_lengths
         if not self.rows_of:
-            of_rank = micro_batches_of_rank(
+            of_rank = micro_batches(
                 rows, *lengths, capacity=capacity, device=self.device, rank=self.rank, ranks=self.ranks
             )
             return [(part, None) for part in of_rank]

@@ -170,32 +170,21 @@ def micro_batches(
     *,
     capacity: int,
     device: str,
+    rank: int = 0,
+    ranks: int = 1,
 ) -> list[NDArray[np.int64]]:
-    """Divide rows into micro-batches of similar lengths.
+    """Return the micro-batches that process `rank` of `ranks` computes, each of rows of similar lengths.
 
     capacity: largest number of positions of a micro-batch on either side, padding included. A sentence longer than
     that has a micro-batch of its own. device: type of the device, which decides how much padding pays.
-    """
-    return _divide(*_sort_by_length(rows, source_lengths, target_lengths), capacity, device)
-
-
-def micro_batches_of_rank(
-    rows: Sequence[int] | NDArray[np.int64],
-    source_lengths: Lengths,
-    target_lengths: Lengths,
-    *,
-    capacity: int,
-    device: str,
-    rank: int,
-    ranks: int,
-) -> list[NDArray[np.int64]]:
-    """Return the micro-batches of an update that process `rank` of `ranks` computes.
-
     All processes together have each row once, and about equally many positions, whatever their capacities. With more
     processes than rows some have no micro-batch. Each process takes neighbouring lengths: with all lengths a tenth or
     more of a small share would be padding.
     """
-    rows, positions = _sort_by_length(rows, source_lengths, target_lengths)
+    rows = np.asarray(rows, dtype=np.int64)
+    source, target = source_lengths[rows], target_lengths[rows]
+    order = np.lexsort((source, target))
+    rows, positions = rows[order], np.maximum(source, target)[order].astype(np.int64) + 1  # with `</s>`
     # Divide all positions equally among the processes; a row belongs to the process in whose part its middle lies.
     mine = (2 * np.cumsum(positions) - positions) * ranks // (2 * positions.sum()) == rank
     return _divide(rows[mine], positions[mine], capacity, device)
@@ -248,16 +237,6 @@ def best_fit(sides_N2: NDArray[np.int64], positions: int) -> list[list[int]]:
         packed[row].append(pair)
         free_N2[row] -= sides_2
     return packed
-
-
-def _sort_by_length(
-    rows: Sequence[int] | NDArray[np.int64], source_lengths: Lengths, target_lengths: Lengths
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Sort rows by length; return them with the positions of the longer side of each, `</s>` included."""
-    rows = np.asarray(rows, dtype=np.int64)
-    source, target = source_lengths[rows], target_lengths[rows]
-    order = np.lexsort((source, target))
-    return rows[order], np.maximum(source, target)[order].astype(np.int64) + 1
 
 
 def _divide(

@@ -95,14 +95,14 @@ def analyse_attention(
     reader = BatchReader.open(examples, words, settings.reads, phrases, chunks)
     store = reader.examples
     chosen_rows = set(evenly(len(store), _SHOWN))
-    statistics = [AttentionStatistics(attention) for attention in model.attentions()]
+    statistics = [AttentionStatistics(place) for place in model.attentions()]
     sentences: dict[int, ForcedSentence] = {}
     nats, lengths = [0.0] * len(store), [0] * len(store)
 
     def recorded_loss(batch: Batch) -> Loss:
         forced = force(model, batch)
-        for of_attention, (attention, weights_BhQNK) in zip(statistics, forced.attentions, strict=True):
-            of_attention.add(weights_BhQNK, batch.masks[AXES[attention.place][0]])
+        for of_attention, (place, weights_BhQNK) in zip(statistics, forced.attentions, strict=True):
+            of_attention.add(weights_BhQNK, batch.masks[AXES[place.place][0]])
         if chosen_rows.intersection(batch.rows):
             names = store.rows[np.array(batch.rows)].tolist()
             whole = forced_sentences(forced, batch, rows=names, words=words)

@@ -175,7 +175,7 @@ class _Finished:
 
     def __init__(self, settings: Decoding, allowed: Allowed) -> None:
         self._settings = settings
-        self._found: list[list[Hypothesis]] = [[] for _ in allowed.limits]
+        self._hypotheses: list[list[Hypothesis]] = [[] for _ in allowed.limits]
         self._sentences = list(range(len(allowed.limits)))  # index in the batch of the sentence in each row
         self._steps: list[dict[int, tuple[list[float], list[float]]]] = []  # by sentence: parents and words
         # Number of hypotheses still to be finished.
@@ -194,13 +194,13 @@ class _Finished:
         does not); the hypotheses that these continue; the parents of the open hypotheses, and their words.
         """
         live, step = [], {}
-        for row, (sentence, found_5K) in enumerate(zip(self._sentences, step_B5K, strict=True)):
-            open_K, finished_K, continued_K, parents_K, words_K = found_5K
+        for row, (sentence, step_5K) in enumerate(zip(self._sentences, step_B5K, strict=True)):
+            open_K, finished_K, continued_K, parents_K, words_K = step_5K
             for log_prob, parent in zip(finished_K, continued_K, strict=True):
                 if log_prob > -math.inf:
                     tokens = self._tokens(sentence, parent)
                     score = log_prob / length_penalty(len(tokens) + 1, self._settings)
-                    self._found[sentence].append(Hypothesis(tokens=tokens, log_prob=log_prob, score=score))
+                    self._hypotheses[sentence].append(Hypothesis(tokens=tokens, log_prob=log_prob, score=score))
             if open_K[0] > -math.inf:
                 live.append(row)
                 step[sentence] = parents_K, words_K
@@ -228,13 +228,13 @@ class _Finished:
 
     def best(self) -> list[list[Hypothesis]]:
         """The hypotheses of each sentence, the best first, at most n_best. Raises PhrasemtError if one has none."""
-        if not all(self._found):
+        if not all(self._hypotheses):
             raise PhrasemtError(
                 "no translation has a finite probability",
-                where=f"sentence {next(row for row, found in enumerate(self._found) if not found) + 1} of a batch",
+                where=f"sentence {next(row for row, ended in enumerate(self._hypotheses) if not ended) + 1} of a batch",
                 next_step="the weights contain NaN or infinity: train again with a lower learning rate",
             )
-        return [sorted(hypotheses, key=_sort_key)[: self._settings.n_best] for hypotheses in self._found]
+        return [sorted(hypotheses, key=_sort_key)[: self._settings.n_best] for hypotheses in self._hypotheses]
 
 
 def _sort_key(hypothesis: Hypothesis) -> tuple[float, tuple[int, ...]]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from phrasemt.artefacts.card import Card
 from phrasemt.artefacts.columns import Examples, Vocabularies
 from phrasemt.batching.reader import BatchReader
-from phrasemt.decoding.beam import Ensemble
+from phrasemt.decoding.beam import Ensemble, Hypothesis
 from phrasemt.decoding.decode import translate_split
 from phrasemt.decoding.forced import BATCH_POSITIONS, force, forced_sentences
 from phrasemt.errors import DataError, MismatchError
@@ -66,7 +66,7 @@ class Translator:
 
     def __init__(self, *systems: TrainedSystem, decoding: Decoding, cores: int) -> None:
         # The first one decides what is read; systems without phrases read the batches of those with phrases, too.
-        systems = tuple(sorted(systems, key=lambda one: one.settings.model.source_phrases is None))
+        systems = tuple(sorted(systems, key=lambda system: system.settings.model.source_phrases is None))
         _check_together(systems)
         settings, files = systems[0].settings, systems[0].files
         self._decoding = decoding
@@ -110,19 +110,13 @@ class Translator:
                 self._searched, reader, self._decoding, processes=self._cores, on_progress=on_progress
             )
         return [
-            Translation(
-                [
-                    self._candidate(self._words.target.tokens(hypothesis.tokens), hypothesis.score)
-                    for hypothesis in hypotheses
-                ],
-                cut=bool(length > LONGEST_SENTENCE),
-            )
+            Translation([*map(self._candidate, hypotheses)], cut=bool(length > LONGEST_SENTENCE))
             for hypotheses, length in zip(translated, lengths, strict=True)
         ]
 
-    def _candidate(self, subwords: Sequence[str], score: float) -> Candidate:
-        line = " ".join(subwords)
-        return Candidate(self._detokenize(join_subwords(line)), line, score)
+    def _candidate(self, hypothesis: Hypothesis) -> Candidate:
+        subwords = " ".join(self._words.target.tokens(hypothesis.tokens))
+        return Candidate(self._detokenize(join_subwords(subwords)), subwords, hypothesis.score)
 
     def force(
         self, sources: Sequence[str], targets: Sequence[str], *, attention: bool = False

@@ -364,7 +364,7 @@ class PhraseRepresentationTransformer(TransformerDecoder[EncodedPhrases]):
             source_nBhSE=tuple(layer.source_attention.project_memory(tokens) for layer, _, tokens in layers),
             mask_BS=source.mask_BS,
             pairs=source.pairs,
-            phrases_2BhPE=tuple(layer.combination.attention.project_memory(found) for layer, found, _ in layers),
+            phrases_2BhPE=tuple(layer.combination.attention.project_memory(mixed) for layer, mixed, _ in layers),
             phrase_mask_BP=phrases.phrase_mask_BP,
             phrase_pairs=phrases.pairs,
         )

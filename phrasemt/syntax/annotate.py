@@ -141,11 +141,11 @@ class _Job:
         self, parts: Iterable[tuple[Keys, list[Annotation]]], tokens: Path, lines: NDArray[np.intp]
     ) -> Iterator[tuple[Keys, list[Annotation]]]:
         """Pass on given trees. Warns of sentences without one; raises DataError if they are over _WITHOUT_TREE."""
-        found: list[bool] = []
+        has_tree: list[bool] = []
         for keys, of_part in parts:
-            found += [annotation.failure is None for annotation in of_part]
+            has_tree += [annotation.failure is None for annotation in of_part]
             yield keys, of_part
-        failed = lines[~np.array(found, bool)]
+        failed = lines[~np.array(has_tree, bool)]
         if not len(failed):
             return
         (first,) = _sentences(tokens, failed[:1])

@@ -144,11 +144,11 @@ def _find_chunks(gold: str, tagged: Annotations, lines: SplitLines[Gold]) -> _Ch
                 )
         elif not tokens:  # an empty sentence is never annotated
             tags = []
-        elif (found := required(annotations[number], lines.place(number))).text is None:
-            untagged[str(found.failure)] += 1
+        elif (annotation := required(annotations[number], lines.place(number))).text is None:
+            untagged[str(annotation.failure)] += 1
             tags = ["O"] * len(tokens)
         else:
-            tags = found.text.split(" ")
+            tags = annotation.text.split(" ")
         of_sentence = starts_and_labels(tags, offsets[number])
         starts.append(of_sentence[0])
         labels.append(of_sentence[1])

@@ -108,7 +108,7 @@ def _cut_batch(
     parsed: whether there are parses; files: the names of your files, for messages.
     """
     segment: Segmenter = getattr(segmenters, str(PHRASE_MODES[settings.mode].segmenter))
-    found: list[Sequence[int]] = []
+    all_ends: list[Sequence[int]] = []
     fallbacks: Counter[str] = Counter()
     lines, offsets = offsets_of_block(batch.tokens, batch.subwords)
     keys = [sentence_key(parser_tokens(line)) for line in lines]
@@ -118,13 +118,13 @@ def _cut_batch(
         given[number] = _given_ends(line, len(offsets[number]) - 1, where)
     for number, annotation in enumerate(parses.find(keys) if parsed else [Annotation("", None)] * len(lines)):
         if len(offsets[number]) == 1:  # an empty sentence is never annotated
-            found.append([1])
+            all_ends.append([1])
         elif (parse := required(annotation, batch.place(number))).text is None:
             fallbacks[str(parse.failure)] += 1
-            found.append(ngram_ends(offsets[number][-1] + 1, settings).tolist())
+            all_ends.append(ngram_ends(offsets[number][-1] + 1, settings).tolist())
         else:
-            found.append(segment(SourceSentence(offsets[number], keys[number], parse.text, given[number]), settings))
-    return np.array(batch.rows, np.int64), RaggedArray.of(found), fallbacks
+            all_ends.append(segment(SourceSentence(offsets[number], keys[number], parse.text, given[number]), settings))
+    return np.array(batch.rows, np.int64), RaggedArray.of(all_ends), fallbacks
 
 
 def _given_ends(line: str, words: int, where: str) -> list[int]:

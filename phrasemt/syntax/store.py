@@ -91,11 +91,11 @@ class AnnotationStore:
 
     def find(self, bucket: int, keys: Keys) -> list[Annotation | None]:
         """The annotations of sentences of one bucket; None for a sentence missing from the store."""
-        found: list[Annotation | None] = [None] * len(keys)
+        annotations: list[Annotation | None] = [None] * len(keys)
         for numbers, batch, positions in self._locate(bucket, keys):
             for number, annotation in zip(numbers.tolist(), batch.annotations(positions), strict=True):
-                found[number] = annotation
-        return found
+                annotations[number] = annotation
+        return annotations
 
     def _locate(self, bucket: int, keys: Keys) -> Iterator[tuple[NDArray[np.intp], AnnotationBatch, NDArray[np.intp]]]:
         """For each file of a bucket: numbers of the keys whose annotations it supplies, and their positions in it.

@@ -29,7 +29,7 @@ from phrasemt.errors import PhrasemtError, check_equal
 from phrasemt.machine.launch import RENDEZVOUS, place_in_group
 
 Item = TypeVar("Item")
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 # Processes of slow nodes may load their programs for minutes before they join.
 _TIME_TO_JOIN = timedelta(minutes=30)
@@ -97,7 +97,7 @@ class ProcessGroup:
         """
         return [self.broadcast(value, rank) for rank in range(self.size)]
 
-    def map(self, function: Callable[[Item], Found], items: Sequence[Item]) -> list[Found]:
+    def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """Return in all processes what a function returns for each item, in the order of the items.
 
         This process computes every size-th item. JSON must be able to represent what the function returns; of a group

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phrasemt.batching import sampler
-from phrasemt.batching.sampler import UpdatePlan, micro_batches, micro_batches_of_rank
+from phrasemt.batching.sampler import UpdatePlan, micro_batches
 from phrasemt.errors import DataError
 
 
@@ -129,7 +129,7 @@ def test_padding_stays_below_five_percent(capacity):
 
 def of_rank(plan, rows, capacity, rank, ranks, device="cpu"):
     lengths = plan.source_lengths, plan.target_lengths
-    return micro_batches_of_rank(rows, *lengths, capacity=capacity, device=device, rank=rank, ranks=ranks)
+    return micro_batches(rows, *lengths, capacity=capacity, device=device, rank=rank, ranks=ranks)
 
 
 @given(pair_lengths, st.integers(1, 2000), st.integers(1, 9), st.sampled_from(["cpu", "cuda"]))
