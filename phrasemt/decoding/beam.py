@@ -1,4 +1,4 @@
-"""Beam search over batches, with the length penalty of Wu et al. (2016).
+"""Beam search over batches and over a whole split, with the length penalty of Wu et al. (2016).
 
 Letters: B sentences, K hypotheses per sentence, V target vocabulary, L tokens so far, C = 2K candidates, N all
 continuations of a sentence, G groups of the vocabulary, W words of a group, X places among N.
@@ -15,18 +15,25 @@ probabilities by all members (log-probabilities of fairseq's ensembles).
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from phrasemt.batching.batch import Source
+from phrasemt.batching.reader import BatchReader
+from phrasemt.batching.sampler import micro_batches
 from phrasemt.errors import PhrasemtError
+from phrasemt.files.parallel import map_in_order
 from phrasemt.models.interface import SearchableModel
 from phrasemt.nn.beams import SearchTensors
+from phrasemt.nn.precision import usable_precision
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import BOS, EOS, PAD
 
@@ -34,6 +41,11 @@ from phrasemt.symbols import BOS, EOS, PAD
 _REMOVE_FINISHED_BELOW = 0.75
 # Words of a group in `best_continuations`. Measured on a CPU: 32 to 100 are faster than topk over the vocabulary.
 _GROUP = 64
+# Source positions of a batch times hypotheses. On a CPU more make no product faster. A GPU has room for many more; a
+# batch that does not fit into its memory is divided.
+_BATCH_POSITIONS = {"cpu": 8_000, "cuda": 200_000}
+# A short sentence counts as this many positions, because a step needs the same memory for each sentence.
+_LEAST_POSITIONS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,3 +290,92 @@ class Ensemble(SearchableModel[Parts, Parts]):
         for log_probs_BKV in log_probs[1:]:
             torch.logaddexp(sum_BKV, log_probs_BKV, out=sum_BKV)
         return sum_BKV.sub_(math.log(len(log_probs))), Parts(of_members=states)
+
+
+def translate_split(
+    model: SearchableModel[Any, Any],
+    reader: BatchReader,
+    settings: Decoding,
+    *,
+    processes: int = 1,
+    on_progress: Callable[[int], object] = lambda sentences: None,
+) -> list[list[Hypothesis]]:
+    """Return the hypotheses of every pair of the example store, in its order; for each pair the best first.
+
+    A source without subwords has one hypothesis, the empty one: a model would invent a translation.
+    processes: number of processes that share the batches on a CPU; more than one have one thread each, so that results
+    are those of one process with one thread, to the last bit.
+    on_progress: called with the number of sentences of each translated batch.
+    Raises PhrasemtError if a process is killed.
+    """
+    device = model.device
+    settings = settings.model_copy(update={"precision": usable_precision(settings.precision, device)})
+    batches = search_batches(reader, settings, device)
+    shared = processes > 1 and device.type == "cpu"
+    arguments = in_precision(model, settings), reader, settings
+    results: dict[int, list[Hypothesis]] = {}
+    with _threads(1 if shared else torch.get_num_threads()):
+        # Forked processes share the weights; nothing of `arguments` is copied.
+        jobs = max(1, min(processes, len(batches))) if shared else 1
+        translated = map_in_order(Search.translate, batches, jobs=jobs, prepare=Search, arguments=arguments)
+        for rows, hypotheses in zip(batches, translated, strict=True):
+            results.update(zip(rows, hypotheses, strict=True))
+            on_progress(len(rows))
+    lengths = reader.examples.source_lengths[np.arange(len(reader.examples))]
+    blank = np.flatnonzero(lengths == 0).tolist()
+    results.update((row, [Hypothesis(tokens=(), log_prob=0.0, score=0.0)]) for row in blank)
+    on_progress(len(blank))
+    return [results[row] for row in range(len(reader.examples))]
+
+
+def search_batches(reader: BatchReader, settings: Decoding, device: torch.device) -> list[list[int]]:
+    """Return the rows that have subwords in batches of similar length, the longest sentences first.
+
+    So processes that share the batches end at about the same time.
+    """
+    lengths = reader.examples.source_lengths[np.arange(len(reader.examples))]
+    counted = np.maximum(lengths, _LEAST_POSITIONS)
+    capacity = max(1, _BATCH_POSITIONS[device.type] // settings.beam)
+    batches = micro_batches(np.flatnonzero(lengths), counted, counted, capacity=capacity, device=device.type)
+    return [rows.tolist() for rows in reversed(batches)]
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Give torch this number of threads within a block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def in_precision(model: SearchableModel[Any, Any], settings: Decoding) -> SearchableModel[Any, Any]:
+    """Return the model with weights of the type that the settings name: itself, or a copy.
+
+    With bfloat16 the caller turns autocast on.
+    """
+    return model if settings.precision == "float32" else copy.deepcopy(model).to(torch.bfloat16)
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search over a split. The fields are the arguments of `translate_split`, in their precision."""
+
+    model: SearchableModel[Any, Any]
+    reader: BatchReader
+    settings: Decoding
+
+    def translate(self, rows: list[int]) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each of these rows, which have subwords. Without memory for all, it divides them."""
+        device = self.model.device
+        source = self.reader.source(np.array(rows)).to(device)
+        try:
+            with torch.autocast(device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
+                return beam_search(self.model, source, self.settings)
+        except torch.OutOfMemoryError:
+            if len(rows) == 1:
+                raise
+        middle = len(rows) // 2
+        return [*self.translate(rows[:middle]), *self.translate(rows[middle:])]

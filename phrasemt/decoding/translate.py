@@ -11,8 +11,7 @@ from tqdm import tqdm
 from phrasemt.artefacts.columns import Vocabularies, Vocabulary
 from phrasemt.artefacts.translations import TranslatedHypothesis, TranslatedSentence, Translations
 from phrasemt.batching.reader import BatchReader
-from phrasemt.decoding.beam import Hypothesis
-from phrasemt.decoding.decode import translate_split
+from phrasemt.decoding.beam import Hypothesis, translate_split
 from phrasemt.files.lines import write_lines
 from phrasemt.models.weights import load_model
 from phrasemt.nn.precision import choose_device

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from phrasemt.artefacts.card import Card
 from phrasemt.artefacts.columns import Examples, Vocabularies
 from phrasemt.batching.reader import BatchReader
-from phrasemt.decoding.beam import Ensemble, Hypothesis
-from phrasemt.decoding.decode import translate_split
+from phrasemt.decoding.beam import Ensemble, Hypothesis, translate_split
 from phrasemt.decoding.forced import BATCH_POSITIONS, force, forced_sentences
 from phrasemt.errors import DataError, MismatchError
 from phrasemt.files.attention import ForcedSentence

@@ -17,13 +17,12 @@ from torch import Tensor
 from phrasemt.artefacts.columns import Vocabularies
 from phrasemt.artefacts.training import AverageScores, DevScores, LastUpdate, TrainingRecord, ranked
 from phrasemt.batching.reader import BatchReader
-from phrasemt.decoding.decode import read_dev_references
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import load_tensors, save_tensors, set_weights
 from phrasemt.nn.precision import choose_device
 from phrasemt.stages.training import AverageCheckpoints
-from phrasemt.training.evaluator import Evaluator
+from phrasemt.training.evaluator import Evaluator, read_dev_references
 
 log = logging.getLogger("phrasemt.average_checkpoints")
 

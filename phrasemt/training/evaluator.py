@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,10 +11,15 @@ import torch
 from phrasemt.artefacts.columns import Vocabulary
 from phrasemt.artefacts.training import Evaluation
 from phrasemt.batching.reader import BatchReader
-from phrasemt.decoding.decode import Search, dev_bleu, search_batches
+from phrasemt.decoding.beam import Search, search_batches
+from phrasemt.errors import check_equal
+from phrasemt.files.lines import read_lines
 from phrasemt.models.interface import TranslationModel
+from phrasemt.scoring.multi_bleu import standard_bleu, tokenised_bleu
 from phrasemt.study.schema import Decoding
 from phrasemt.study.tokenization import BleuTokenizer
+from phrasemt.text.subwords import join_subwords
+from phrasemt.text.tokenize import join_unspaced
 from phrasemt.training.process_group import ALONE, ProcessGroup
 
 # Positions of a batch, padding included. Without gradients it needs little memory.
@@ -23,7 +29,7 @@ _POSITIONS = 4_096
 class Evaluator:
     """Computes the scores of a model on dev.
 
-    Perplexity and further losses of the model are per subword. dev BLEU: `phrasemt.decoding.decode`.
+    Perplexity and further losses of the model are per subword. dev BLEU: `dev_bleu`.
     The processes of a group divide the batches among themselves (`ProcessGroup.map`). Batches and the order of sums are
     those of one process, so the scores are, too, to the bit.
     references: tokenised references, or None for a model that does not translate, which then has no dev_bleu.
@@ -77,3 +83,25 @@ class Evaluator:
             for row, tokens in zip(rows, of_rows, strict=True):
                 translations[row] = tokens
         return translations
+
+
+def read_dev_references(path: Path, sentences: int) -> list[str]:
+    """The tokenised references of dev, line by line. Raises MismatchError unless there is one for each sentence."""
+    references = list(read_lines(path))
+    what = "the references do not belong to the examples of dev"
+    check_equal(sentences, len(references), what, where=path, next_step="run the study again")
+    return references
+
+
+def dev_bleu(
+    translations: Sequence[Sequence[int]], references: Sequence[str], words: Vocabulary, bleu: BleuTokenizer
+) -> float:
+    """Return BLEU of translations, subword ids without `</s>`, from 0 to 100, with four digits.
+
+    On tokens with `13a`. For a language for which sacreBLEU has a tokeniser of its own, sacreBLEU on text, because
+    tokens may be characters. references: tokens, line by line. bleu: sacreBLEU's tokeniser for the target language.
+    """
+    lines = [join_subwords(" ".join(words.tokens(tokens))) for tokens in translations]
+    if bleu == "13a":
+        return round(tokenised_bleu(lines, references), 4)
+    return round(standard_bleu(bleu, [*map(join_unspaced, lines)], [*map(join_unspaced, references)]), 4)

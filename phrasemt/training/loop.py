@@ -22,7 +22,6 @@ from phrasemt.artefacts.columns import Vocabularies
 from phrasemt.artefacts.training import TrainingRecord
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import UpdatePlan
-from phrasemt.decoding.decode import read_dev_references
 from phrasemt.errors import MismatchError, PhrasemtError, StoppedError
 from phrasemt.files.system import digest_bytes, digest_file
 from phrasemt.models.interface import build_model
@@ -40,7 +39,7 @@ from phrasemt.training.checkpoint import (
     evaluation_due,
     stops_early,
 )
-from phrasemt.training.evaluator import Evaluator
+from phrasemt.training.evaluator import Evaluator, read_dev_references
 from phrasemt.training.process_group import ProcessGroup, join_processes
 from phrasemt.training.reporting import Reporter
 from phrasemt.training.trainer import PendingUpdate, Trainer

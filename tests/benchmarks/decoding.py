@@ -29,8 +29,7 @@ from phrasemt.artefacts.columns import Vocabularies, Vocabulary
 from phrasemt.batching.batch import Source
 from phrasemt.batching.reader import SourceCollator
 from phrasemt.decoding import beam
-from phrasemt.decoding.beam import Allowed, beam_search
-from phrasemt.decoding.decode import in_precision
+from phrasemt.decoding.beam import Allowed, beam_search, in_precision
 from phrasemt.models.ctranslate2_export import export_ctranslate2
 from phrasemt.models.interface import TranslationModel, build_model
 from phrasemt.study.architectures import (

@@ -17,7 +17,7 @@ from small_systems import SYSTEMS, TARGET_VOCABULARY, random_model
 from torch import Tensor
 from trainings import settings_of_paper
 
-from phrasemt.decoding.decode import translate_split
+from phrasemt.decoding.beam import translate_split
 from phrasemt.decoding.forced import force
 from phrasemt.files.attention import AXES
 from phrasemt.models.interface import TranslationModel

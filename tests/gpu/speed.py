@@ -27,7 +27,7 @@ from torch.utils.benchmark import Timer
 from trainings import settings_of_paper
 
 import phrasemt.training.trainer as trainer_module
-from phrasemt.decoding.decode import translate_split
+from phrasemt.decoding.beam import translate_split
 from phrasemt.models.cost import cost_of
 from phrasemt.models.interface import TranslationModel, build_model
 from phrasemt.nn.compiling import SWITCH

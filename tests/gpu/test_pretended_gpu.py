@@ -19,7 +19,7 @@ from trainings import settings_of_paper
 
 import phrasemt.training.trainer as trainer_module
 from phrasemt.decoding.attention import AttentionStatistics
-from phrasemt.decoding.decode import translate_split
+from phrasemt.decoding.beam import translate_split
 from phrasemt.decoding.forced import force
 from phrasemt.files.attention import AXES
 from phrasemt.models.dl4mt import Dl4mt

@@ -14,8 +14,8 @@ import torch
 
 from phrasemt.artefacts.columns import Examples, Vocabularies, Vocabulary
 from phrasemt.batching.reader import BatchReader, SourceCollator
+from phrasemt.decoding.beam import translate_split
 from phrasemt.decoding.contrasts import forced_scores
-from phrasemt.decoding.decode import translate_split
 from phrasemt.errors import PhrasemtError
 from phrasemt.models.ctranslate2_export import export_ctranslate2
 from phrasemt.models.interface import build_model

@@ -10,8 +10,7 @@ import pytest
 import torch
 from small_systems import PAIRWISE, SYSTEMS, slow_except
 
-from phrasemt.decoding.beam import Ensemble, beam_search
-from phrasemt.decoding.decode import in_precision
+from phrasemt.decoding.beam import Ensemble, beam_search, in_precision
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import BOS, EOS, PAD
 

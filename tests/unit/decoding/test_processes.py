@@ -7,8 +7,8 @@ import torch
 
 from phrasemt.artefacts.columns import Examples, Vocabulary
 from phrasemt.batching.reader import BatchReader
-from phrasemt.decoding import decode
-from phrasemt.decoding.decode import translate_split
+from phrasemt.decoding import beam
+from phrasemt.decoding.beam import translate_split
 from phrasemt.models.interface import build_model
 from phrasemt.study.architectures import TransformerModel
 from phrasemt.study.schema import Decoding
@@ -30,7 +30,7 @@ def model(tiny_data):
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
-    monkeypatch.setitem(decode._BATCH_POSITIONS, "cpu", 200)
+    monkeypatch.setitem(beam._BATCH_POSITIONS, "cpu", 200)
 
 
 @pytest.fixture(autouse=True)

@@ -21,9 +21,9 @@ from drawn_pairs import drawn_reader, plan_of_updates
 from small_systems import SYSTEMS, TARGET_VOCABULARY, random_model
 from trainings import settings_of_paper
 
-import phrasemt.decoding.decode as decode
 import phrasemt.training.process_group as process_group
 from phrasemt.artefacts.columns import Vocabulary
+from phrasemt.decoding import beam
 from phrasemt.machine.launch import RENDEZVOUS, leave
 from phrasemt.study.schema import Decoding
 from phrasemt.training.evaluator import Evaluator
@@ -64,7 +64,7 @@ def train(rank, size, folder, systems, shortages):
 
 def evaluate(model, settings, group):
     """Losses and measurements of five batches, and translations."""
-    decode._BATCH_POSITIONS = {"cpu": 20, "cuda": 20}
+    beam._BATCH_POSITIONS = {"cpu": 20, "cuda": 20}
     reader = drawn_reader(settings.model_inputs, pairs=20, vocabulary=TARGET_VOCABULARY, median=4, longest=8, seed=2)
     with torch.inference_mode():
         batches = reader.batches(24, model.eval().device)
