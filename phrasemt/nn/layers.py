@@ -257,7 +257,7 @@ Layer = TypeVar("Layer", bound=nn.Module)
 
 
 class Stack(nn.ModuleList, Generic[Layer]):
-    """A list of layers of one class."""
+    """A list of layers of one class. `ProductsOfTraining` (phrasemt/nn/precision.py) says what it expects of them."""
 
     def __iter__(self) -> Iterator[Layer]:  # type: ignore[override]
         return cast(Iterator[Layer], super().__iter__())
