@@ -11,7 +11,9 @@ rule make_table:
         comparison=flow.every(paths.comparison, systems=flow.challengers),
         perplexity_scores=flow.every(paths.perplexity_scores, systems=flow.study.language_models),
         chunk_accuracies=flow.every(paths.chunk_accuracies, systems=flow.study.chunking),
-        contrast_accuracy=flow.every(paths.contrast_accuracy, systems=flow.translating_by_training, splits="contrastive"),
+        contrast_accuracy=flow.every(
+            paths.contrast_accuracy, systems=flow.translating_by_training, splits="contrastive"
+        ),
         compared_splits=flow.every(paths.compared_splits),
     output:
         table=paths.table,
@@ -59,7 +61,9 @@ rule write_report:
         card=flow.annotators,
         attention_analysis=flow.every(paths.attention_analysis, systems=flow.study.models),
         attention_weights=flow.every(paths.attention_weights, systems=flow.study.models, seeds="first"),
-        contrast_accuracy=flow.every(paths.contrast_accuracy, systems=flow.translating_by_training, splits="contrastive"),
+        contrast_accuracy=flow.every(
+            paths.contrast_accuracy, systems=flow.translating_by_training, splits="contrastive"
+        ),
         tokens=flow.every(paths.tokens),
         translated_tokens=flow.every(paths.translated_tokens, systems=flow.study.translating, seeds="first"),
         system_scores=flow.every(paths.system_scores, systems=flow.study.translating),
