@@ -162,10 +162,11 @@ def settings_of_systems(table: Table, records: Sequence[Path]) -> list[Setting]:
 
 
 def _of_translation(sidecar: Sidecar) -> dict[str, Any]:
-    """The settings of a search, or the file that another program translated into; Moses has no settings of a search."""
-    files = sidecar.inputs.get("translations", [])
-    translations = {"translations": {"file": file.path, "sha256": file.sha256[:12]} for file in files}
-    return {section: value for section, value in sidecar.settings.items() if section == "decoding"} | translations
+    """The settings of a search, or the file that another program translated into; Moses has neither."""
+    sections: dict[str, Any] = {name: value for name, value in sidecar.settings.items() if name == "decoding"}
+    for file in sidecar.inputs.get("translations", ()):
+        sections["translations"] = {"file": file.path, "sha256": file.sha256[:12]}
+    return sections
 
 
 def flatten(prefix: str, section: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
