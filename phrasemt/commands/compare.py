@@ -113,7 +113,7 @@ def _scores(sides: Sequence[_Side], options: argparse.Namespace) -> Iterator[str
                     trainings.setdefault((side.study.study, file.system), []).append(file.test_sets[test_set])
         draws = {"samples": options.samples, "seed": SEED}
         variations = seed_variations(
-            (studies[study].study.kinds[system], resample(runs, **draws))
+            (studies[study].study.pool_groups[system], resample(runs, **draws))
             for (study, system), runs in trainings.items()
             if len(runs) > 1
         )
@@ -140,7 +140,7 @@ def _rows(
             list(of_first.values()),
             list(of_side.values()),
             variations=variations,
-            kinds=[one.study.kinds[one.system] for one, _ in both],
+            kinds=[one.study.pool_groups[one.system] for one, _ in both],
             samples=samples,
             seed=SEED,
         )

@@ -94,7 +94,7 @@ class WriteReport(Stage):
     samples: int = of(lambda job: job.study.comparison.samples)
     seed: int = SEED  # of the bootstrap
     repeated: list[str] = of(lambda job: job.study.repeated)  # systems with several trainings
-    kinds: dict[str, str] = of(lambda job: job.study.kinds)  # of each system: among them deviations are pooled
+    kinds: dict[str, str] = of(lambda job: job.study.pool_groups)  # of each system: among them deviations are pooled
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:

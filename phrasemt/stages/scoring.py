@@ -77,7 +77,7 @@ class CompareSystems(Stage):
     dataset: str
     system: str
     baseline: str
-    kinds: dict[str, str] = of(lambda job: job.study.kinds)  # of each system: among them deviations are pooled
+    kinds: dict[str, str] = of(lambda job: job.study.pool_groups)  # of each system: among them deviations are pooled
     samples: int = of(lambda job: job.study.comparison.samples)
     seed: int = SEED
 

@@ -129,8 +129,8 @@ class Architecture(Settings, ABC):
     family: str
     reads_chunks: ClassVar[bool] = False  # whether batches must hold the chunks of the target
     translates: ClassVar[bool] = True
-    # Deviations between trainings are pooled within a kind: recurrent systems differ more than those of attention.
-    kind: ClassVar[Literal["attention", "recurrent"]] = "attention"
+    # Deviations between trainings are pooled within a group: recurrent systems differ more than those of attention.
+    pool_group: ClassVar[Literal["attention", "recurrent"]] = "attention"
 
     @property
     def full_name(self) -> str:
@@ -408,7 +408,7 @@ class LanguageModel(Layers):
 class RecurrentModel(Architecture):
     """Base of the recurrent families (C13)."""
 
-    kind: ClassVar[Literal["attention", "recurrent"]] = "recurrent"
+    pool_group: ClassVar[Literal["attention", "recurrent"]] = "recurrent"
 
     embedding: Width = Field(620, description="width E of the word embeddings")
     hidden: Width = Field(1000, description="width H of a GRU state; the two directions of the encoder make 2H")

@@ -477,9 +477,9 @@ class Study(Settings):
         return self.systems[system].seeds_among(self.seeds)
 
     @property
-    def kinds(self) -> dict[str, str]:
+    def pool_groups(self) -> dict[str, str]:
         """Of each system, what its family says; of systems that are no models of ours, `other`."""
-        return {name: self.models[name].model.kind if name in self.models else "other" for name in self.systems}
+        return {name: self.models[name].model.pool_group if name in self.models else "other" for name in self.systems}
 
     @property
     def repeated(self) -> list[str]:
