@@ -74,8 +74,8 @@ def run_stage(name: str, options: argparse.Namespace) -> None:
         copied = shared is not None and copy_shared(shared, unfinished)
         if not copied:
             compute(**unfinished)
-    unchanged = all(digest_file(file.path) == file.sha256 for file in origin.files_read) if shared else False
-    if shared and not copied and unchanged:  # an input may have been edited meanwhile
+    # An input may have been edited meanwhile.
+    if shared and not copied and all(digest_file(file.path) == file.sha256 for file in origin.files_read):
         share(shared, outputs, {name: digest_file(path) for name, path in outputs.items()})
 
 
