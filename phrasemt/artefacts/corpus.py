@@ -165,7 +165,7 @@ class SplitCounts(Settings):
 
     in_dev: None for dev itself. equal_sides: pairs whose source is their target. cut: lines of more than
     LONGEST_SENTENCE subwords, of which models read the beginning. doubts: what shows that the texts do not belong
-    together (phrasemt/corpus/alike.py); those about train stand at dev.
+    together (phrasemt/corpus/compare_splits.py); those about train stand at dev.
     """
 
     pairs: int

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from phrasemt.commands.corpora import files_of_study
-from phrasemt.corpus.alike import doubts, sample_of
+from phrasemt.corpus.compare_splits import doubts, sample_of
 from phrasemt.errors import StudyError
 from phrasemt.files.lines import count_lines
 from phrasemt.files.source_file import MIRROR

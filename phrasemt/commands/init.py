@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phrasemt.commands._arguments import Output, in_range
-from phrasemt.corpus.alike import doubts
 from phrasemt.corpus.clean import Cleaning, WrittenLanguage
+from phrasemt.corpus.compare_splits import doubts
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
 from phrasemt.stages.corpus import CleanPairs

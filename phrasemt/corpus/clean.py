@@ -23,10 +23,9 @@ from typing import IO
 
 from phrasemt.artefacts.corpus import DroppedPair, DroppedPairs
 from phrasemt.errors import DataError
-from phrasemt.files.forms import form_of
 from phrasemt.files.lines import read_parallel, write_atomic
 from phrasemt.files.parallel import batched, map_in_order
-from phrasemt.files.preprocessing import Preprocessing, comparable, normalise_spaces
+from phrasemt.files.preprocessing import Preprocessing, comparable, form_of, normalise_spaces
 from phrasemt.languages import CHINESE, WITHOUT_SPACES
 from phrasemt.stages.corpus import CleanPairs
 

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from phrasemt.artefacts.card import Card
 from phrasemt.artefacts.columns import Examples, Vocabularies
+from phrasemt.artefacts.syntax import Card
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.beam import Ensemble, Hypothesis, translate_split
 from phrasemt.decoding.forced import BATCH_POSITIONS, force, forced_sentences

@@ -5,7 +5,7 @@ in itself; a reader that finds another content renames it to `<name>.damaged`. B
 of the shared folder. SQLite and the libraries on it (diskcache, for example) need locks, which shared file systems may
 not have.
 
-Annotations of sentences (phrasemt/syntax/store.py) and trained parsers (phrasemt/workflow/shared.py) are blobs.
+Annotations of sentences (phrasemt/syntax/store.py) and trained parsers (phrasemt/workflow/run_stage.py) are blobs.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class Stage(Settings):
     programs: ClassVar[tuple[str, ...]] = ()
     """Programs of Moses that the stage runs, whose checksums stand in the sidecars of the outputs."""
     used_by_all_studies: ClassVar[bool] = False
-    """Whether another study takes over the outputs (phrasemt/workflow/shared.py)."""
+    """Whether another study takes over the outputs (phrasemt/workflow/run_stage.py)."""
 
     @classmethod
     def stage_name(cls) -> str:

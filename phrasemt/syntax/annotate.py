@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.artefacts.card import Card, Kind
+from phrasemt.artefacts.syntax import Card, Kind
 from phrasemt.errors import DamagedFileError, DataError, check_equal
 from phrasemt.files.lines import LineBlock, read_blocks, read_lines
 from phrasemt.files.parallel import batched, map_in_order

@@ -6,7 +6,7 @@ first bits of the key give one of 64 buckets of about equal sizes.
 
 A file is an Arrow IPC file with the columns `key` (16 bytes), `text` and `failure`. In each row exactly one of text and
 failure has a value. Each bucket with sentences has one record batch; keys increase over the whole file. The metadata
-contain the description of the annotator (`phrasemt.artefacts.card.Card.description`). Readers compare a digest of
+contain the description of the annotator (`phrasemt.artefacts.syntax.Card.description`). Readers compare a digest of
 the whole file, in its sidecar or in its name, and nothing below it.
 """
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from phrasemt.artefacts.card import Card
+from phrasemt.artefacts.syntax import Card
 from phrasemt.errors import DataError
 from phrasemt.files.download import DownloadRequest, download
 from phrasemt.registry.stanza_models import URL

@@ -1,4 +1,10 @@
-"""How a stage runs: settings and inputs are checked, outputs appear when they are complete, with their sidecars."""
+"""How a stage runs: settings and inputs are checked, outputs appear when they are complete, with their sidecars.
+
+Studies share trained parsers and chunkers, because parses can be shared only between studies of one parser. Two
+machines train parsers that may differ in their last digits; a study that finds one of the same settings, code,
+libraries and inputs in the shared folder copies it. Each output is a blob, <cache>/trained/<key>/<role>. The sha256 of
+all of them, sha256.json, is written last.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +12,11 @@ import argparse
 import contextlib
 import functools
 import importlib
+import json
+import logging
+import os
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +24,16 @@ from pydantic import ValidationError
 
 from phrasemt.artefacts.sidecar import Origin, Sidecar, library_versions, produce, sidecar_path
 from phrasemt.errors import PhrasemtError
-from phrasemt.files.system import digest_file
+from phrasemt.files.blobs import CACHE, Blobs
+from phrasemt.files.system import digest_bytes, digest_file
 from phrasemt.machine.gpus import lease
 from phrasemt.machine.launch import is_first, launch, launched
 from phrasemt.machine.slurm import on_nodes
 from phrasemt.moses.installation import program_versions
 from phrasemt.stages import STAGES
 from phrasemt.workflow.code import code_digest
-from phrasemt.workflow.shared import copy_shared, share, shared_folder
+
+log = logging.getLogger("phrasemt.workflow.run_stage")
 
 
 def start_stage(arguments: list[str], options: argparse.Namespace) -> None:
@@ -84,3 +97,43 @@ def _compute(name: str, **arguments: Any) -> None:
     stage = STAGES[name]
     with lease(1) if "torch" in stage.libraries and not launched() else contextlib.nullcontext():
         getattr(importlib.import_module(stage.module), name)(**arguments)
+
+
+def shared_folder(origin: Origin) -> Path | None:
+    """The folder of the outputs of a run; None without a shared folder."""
+    if not (cache := os.environ.get(CACHE)):
+        return None
+    inputs = {role: [file.sha256 for file in files] for role, files in origin.inputs.items()}
+    made_of = json.dumps({**dict(origin), "inputs": inputs}, sort_keys=True)
+    return Path(cache, "trained", digest_bytes(made_of.encode())[:32])
+
+
+def copy_shared(folder: Path, outputs: Mapping[str, Path]) -> bool:
+    """Copy the outputs from the shared folder. False, and no output, if one is missing or damaged."""
+    try:
+        digests = json.loads((folder / "sha256.json").read_bytes())
+        for role, path in outputs.items():
+            shutil.copyfile(folder / role, path)
+            if digest_file(path) != digests[role]:
+                raise ValueError(f"{folder / role} is damaged")
+    except (OSError, ValueError, KeyError, TypeError) as reason:
+        if not isinstance(reason, FileNotFoundError):
+            log.warning("warning: no copy from the shared folder (%s); it is trained", reason)
+        for path in outputs.values():
+            path.unlink(missing_ok=True)
+        return False
+    log.info("copied from %s", folder)
+    return True
+
+
+def share(folder: Path, outputs: Mapping[str, Path], digests: Mapping[str, str]) -> None:
+    """Add outputs of these sha256 to the shared folder. An error of the folder is a warning."""
+    blobs = Blobs(folder.parents[1], effect="it is trained again")
+    try:
+        for role, path in outputs.items():
+            with blobs.new(folder / role) as unfinished:
+                shutil.copyfile(path, unfinished)
+        with blobs.new(folder / "sha256.json") as unfinished:
+            unfinished.write_text(json.dumps(dict(digests)), encoding="utf-8")
+    except OSError as error:
+        log.warning("warning: the shared folder cannot be used (%s)", error)

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from phrasemt.artefacts.artefact import JsonFile
-from phrasemt.artefacts.card import Card
 from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.sidecar import Evidence
+from phrasemt.artefacts.syntax import Card
 from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError
 from phrasemt.fields import Language, Name, Seed, Settings
 from phrasemt.files.lines import flush_to_disk, write_text

@@ -21,13 +21,12 @@ import numpy as np
 from made_table import accuracy
 from stage_settings import settings_file
 
-from phrasemt.artefacts.card import Card
 from phrasemt.artefacts.columns import ChunkColumns, PhraseColumns
 from phrasemt.artefacts.corpus import ComparedSplits, DroppedPair, DroppedPairs, RoundTrip, Shared, SplitCounts
 from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.scores import OfTestSets
 from phrasemt.artefacts.sidecar import Origin, library_versions, produce, sidecar_path
-from phrasemt.artefacts.syntax import ChunkStatistics, PhraseStatistics
+from phrasemt.artefacts.syntax import Card, ChunkStatistics, PhraseStatistics
 from phrasemt.artefacts.training import (
     AverageScores,
     Evaluation,

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from democorpus.pairs import conll, demo_pairs
-from phrasemt.artefacts.card import Card
+from phrasemt.artefacts.syntax import Card
 from phrasemt.batching.pack import pack_examples
 from phrasemt.files.lines import write_lines, write_text
 from phrasemt.stages.subwords import BuildVocabulary, PackExamples

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from phrasemt.artefacts.card import Card
 from phrasemt.artefacts.corpus import ComparedSplits, DroppedPairs, RoundTrip
 from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.sidecar import Sidecar
-from phrasemt.artefacts.syntax import ChunkStatistics, PhraseStatistics
+from phrasemt.artefacts.syntax import Card, ChunkStatistics, PhraseStatistics
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.training import Evaluation, Metrics, TrainingRecord
 from phrasemt.errors import DataError

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from phrasemt.artefacts.card import ANNOTATION_VERSION, Card
+from phrasemt.artefacts.syntax import ANNOTATION_VERSION, Card
 from phrasemt.errors import MismatchError, check_equal
 from phrasemt.symbols import CHUNK_TYPES
 from phrasemt.syntax.conll import TAGS

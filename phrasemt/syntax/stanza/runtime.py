@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from phrasemt.artefacts.card import LONGEST
+from phrasemt.artefacts.syntax import LONGEST
 from phrasemt.errors import DataError
 from phrasemt.files.parallel import batched
 from phrasemt.machine.gpus import torch_has_gpu

@@ -21,8 +21,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from phrasemt.artefacts.card import Card
-from phrasemt.artefacts.syntax import TaggerScores
+from phrasemt.artefacts.syntax import Card, TaggerScores
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines, write_lines, write_text
 from phrasemt.files.system import work_folder

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from democorpus.pairs import demo_pairs
-from phrasemt.corpus.alike import Pair, doubts, sample_of
+from phrasemt.corpus.compare_splits import Sides, doubts, sample_of
 from phrasemt.files.lines import write_lines
 
 UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
 Change = Callable[[str], str]
 
 
-def demo(split: str, pairs: int) -> list[Pair]:
+def demo(split: str, pairs: int) -> list[Sides]:
     """Pairs of the demo with a capital in front."""
     made = demo_pairs(split=split, pairs=pairs, seed=1)
     return [tuple(text[0].upper() + text[1:] for text in (one.source, one.target)) for one in made]
@@ -107,7 +107,7 @@ REAL = [
 def test_real_corpora_are_not_doubted(
     shared_data: Path, folder: str, parts: tuple[str, ...], source: str, target: str
 ) -> None:
-    texts: dict[str, list[Pair]] = {}
+    texts: dict[str, list[Sides]] = {}
     for part in parts:
         sides = [
             gzip.decompress((shared_data / folder / f"{part}.{language}.gz").read_bytes()).decode().split("\n")[:-1]

@@ -15,7 +15,7 @@ import pytest
 from golden import METRICS, GoldenStudy, rewrite
 from stage_settings import settings_file
 
-from phrasemt.artefacts.card import Card
+from phrasemt.artefacts.syntax import Card
 from phrasemt.artefacts.table import Table
 from phrasemt.errors import PhrasemtError
 from phrasemt.report.figures import Series, draw_categories, draw_curves

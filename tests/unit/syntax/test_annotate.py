@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from processes import descendants, wait_until, wait_until_gone
 
-from phrasemt.artefacts.card import Card, Kind, ModelFile
+from phrasemt.artefacts.syntax import Card, Kind, ModelFile
 from phrasemt.errors import MismatchError
 from phrasemt.files.lines import write_lines
 from phrasemt.stages.syntax import AnnotateSentences

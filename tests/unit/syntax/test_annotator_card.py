@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import tiny
 
-from phrasemt.artefacts.card import Card
+from phrasemt.artefacts.syntax import Card
 from phrasemt.errors import DamagedFileError
 
 

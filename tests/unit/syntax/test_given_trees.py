@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from phrasemt.artefacts.card import Card
+from phrasemt.artefacts.syntax import Card
 from phrasemt.errors import DataError
 from phrasemt.files.lines import write_lines
 from phrasemt.stages.syntax import AnnotateSentences, CollectTrees

@@ -15,7 +15,7 @@ import tiny
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phrasemt.artefacts.card import ANNOTATION_VERSION, LONGEST
+from phrasemt.artefacts.syntax import ANNOTATION_VERSION, LONGEST
 from phrasemt.errors import DataError, MismatchError
 from phrasemt.files.lines import read_lines
 from phrasemt.syntax.annotations import Annotation

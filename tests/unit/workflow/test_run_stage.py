@@ -9,7 +9,7 @@ import pytest
 
 from phrasemt.artefacts.sidecar import Origin
 from phrasemt.files.system import digest_file
-from phrasemt.workflow.shared import copy_shared, share, shared_folder
+from phrasemt.workflow.run_stage import copy_shared, share, shared_folder
 
 OUTPUTS = ("tagger", "scores")
 
