@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from runs import FOLDER, Run, TestSet, read_runs
 
-from phrasemt.artefacts.scores import GainByLength, MetricComparison
+from phrasemt.artefacts.scores import MetricComparison
 from phrasemt.commands._prices import Prices, rate_of
 from phrasemt.files.yaml import parse_yaml
-from phrasemt.scoring.gains import Gains, PairedTest, groups_up_to, quarters
+from phrasemt.scoring.gains import GainByLength, Gains, PairedTest, groups_up_to, quarters
 from phrasemt.scoring.significance import (
     ResampledRuns,
     SeedVariation,
@@ -210,20 +210,20 @@ def unmarked_gain(system: str, metric: str, other: str = "") -> str:
 
 @functools.cache
 def _corrected(family: tuple[tuple[str, str], ...], metric: str) -> dict[str, float]:
-    found = {system: comparison(system, other)[metric].p_values.over_seeds for system, other in family}
+    found = {system: comparison(system, other)[metric].p_value for system, other in family}
     tested = {system: p_value for system, p_value in found.items() if p_value is not None}
     return dict(zip(tested, holm(list(tested.values())), strict=True))
 
 
 def interval(system: str, metric: str = "bleu_tok", other: str = "") -> str:
     """The 95 % interval of a difference."""
-    ends = comparison(system, other or family_of(system)[1])[metric].shown
+    ends = comparison(system, other or family_of(system)[1])[metric].difference
     return f"{ends.low:.2f} to {ends.high:.2f}"
 
 
 def p(system: str, metric: str = "bleu_tok", other: str = "") -> str:
     """The p-value of a difference, not corrected."""
-    return p_text(comparison(system, other or family_of(system)[1])[metric].p_values.over_seeds)
+    return p_text(comparison(system, other or family_of(system)[1])[metric].p_value)
 
 
 def corrected(system: str, metric: str = "bleu_tok") -> str:
@@ -240,10 +240,10 @@ def power(system: str, metric: str = "bleu_tok", other: str = "") -> str:
     """
     baseline = other or family_of(system)[1]
     found = comparison(system, baseline)[metric]
-    if found.over_seeds is None or found.p_values.over_seeds is None:
+    if found.power is None or found.p_value is None:
         return ""
     tests = 1 if other else len(family_of(system)[0])
-    return power_among(found.over_seeds, found.difference.value, tests=tests).text
+    return power_among(found.power, found.difference.value, tests=tests).text
 
 
 def would_show(*key: str) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from phrasemt.artefacts.paths import RESULTS
-from phrasemt.artefacts.scores import MetricScore, Scores
+from phrasemt.artefacts.scores import CONVENTIONS, Scores
 from phrasemt.files.lines import read_lines
 from phrasemt.scoring.statistics import corpus_scores
 from phrasemt.study.reading import load_study
@@ -59,7 +59,7 @@ class TestSet:
         """The part of a score file: the statistics, and the scores that follow from them."""
         metrics = {}
         for name, columns in self.statistics.items():
-            metric = MetricScore(score=0, signature=self.signatures[name])
+            metric = CONVENTIONS[name].score(0, self.signatures[name])
             score = float(corpus_scores(metric, np.array(columns, dtype=np.float64).sum(axis=1)))
             metrics[name] = metric.model_copy(update={"score": score})
         return Scores(

@@ -39,7 +39,7 @@ from run_values import (
 )
 from runs import FOLDER, Run
 
-from phrasemt.printed.results import baseline_place, figures_of_row, row_at
+from phrasemt.printed.results import baseline_place, figure_at, row_at
 from phrasemt.report.figures import Series, draw_categories, draw_curves
 from phrasemt.scoring.significance import p_text
 
@@ -123,11 +123,11 @@ def of_lengths(pairs: Iterable[tuple[str, str]]) -> Table:
     table = [["Δ BLEU tok, p, by words of the source (sentences)", "to", *headings, "slope, 95 % interval, p"]]
     for system, other, found in rows:
         cells = [
-            f"{one.comparison.difference.value:+.2f}, {p_text(one.comparison.p_values.over_seeds)}"
-            for one in (*found.groups, *found.joint)
+            f"{one.difference.value:+.2f}, {p_text(one.p_value)}"
+            for one in (*found.groups.values(), *found.joint.values())
         ]
         assert found.slope is not None
-        shown, p_value = found.slope.shown, found.slope.p_values.over_seeds
+        shown, p_value = found.slope.difference, found.slope.p_value
         slope = f"{shown.value:+.2f}, {shown.low:.2f} to {shown.high:.2f}, {p_text(p_value)}"
         table.append([name(system), name(other), *cells, slope])
     return table
@@ -343,7 +343,7 @@ GAINS = {
 
 def draw_gains() -> str:
     """docs/results/gains.svg: the gains of `GAINS` with their 95 % intervals beside the printed gains."""
-    found = [comparison(key, "multi30k-systems/base")["bleu_tok"].shown for key in GAINS]
+    found = [comparison(key, "multi30k-systems/base")["bleu_tok"].difference for key in GAINS]
     ours = Series(
         group="Multi30k, ours",
         x=range(len(GAINS)),
@@ -374,11 +374,9 @@ WRITTEN = {"gains.svg": draw_gains, "curves.svg": draw_evaluations}
 
 def _printed_gain(text: str) -> float:
     place, column = text.split()
-    paper, table, row = row_at(place)
     baseline = baseline_place(place)
     assert baseline is not None
-    (figure,) = (one for one in figures_of_row(paper, table, row) if one.column == column)
-    gain = figure.difference_to(row_at(baseline)[2])
+    gain = figure_at(place, column).difference_to(row_at(baseline)[2])
     assert gain is not None
     return gain
 

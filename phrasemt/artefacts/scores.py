@@ -18,6 +18,7 @@ Of several references BLEU takes the closest or the shortest length, and chrF an
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
 from pydantic import model_validator
@@ -26,47 +27,66 @@ from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.fields import Settings
 
 Part = TypeVar("Part", bound=Settings)
+Better = Literal["higher", "lower"]
+Formula = Literal["BLEU", "chrF", "TER", "mean"]
 BLEU_COLUMNS = 10
-_MEAN = "mean:"
+
+
+@dataclass(frozen=True)
+class Convention:
+    """A convention in which every system is scored, and its column in tables.
+
+    metric: the formula that gives the score. meaning: what it is computed on. with_difference: whether a column with
+    the difference to the baseline follows.
+    """
+
+    heading: str
+    metric: Formula
+    better: Better
+    meaning: str
+    with_difference: bool
+
+    def score(self, value: float, signature: str) -> MetricScore:
+        """A score in this convention."""
+        return MetricScore(score=value, metric=self.metric, better=self.better, signature=signature)
+
+
+_DETOKENISED = "sacreBLEU on detokenised text"
+CONVENTIONS = {
+    "bleu_tok": Convention("BLEU tok", "BLEU", "higher", "tokens, as multi-bleu.perl", True),
+    "bleu_tok_uncased": Convention(
+        "BLEU lc", "BLEU", "higher", "tokens with A to Z in lower case, as multi-bleu.perl -lc", False
+    ),
+    "bleu_tok_compound_split": Convention(
+        "BLEU split", "BLEU", "higher", "Moses tokens split at hyphens, as Tensor2Tensor", False
+    ),
+    "bleu_detok": Convention("BLEU detok", "BLEU", "higher", _DETOKENISED, True),
+    "chrf2": Convention("chrF2", "chrF", "higher", _DETOKENISED, False),
+    "chrf2pp": Convention("chrF++", "chrF", "higher", _DETOKENISED, False),
+    "ter": Convention("TER", "TER", "lower", _DETOKENISED, False),
+}
 
 
 def parts_of(signature: str) -> dict[str, str]:
-    """The parts of a signature: `nrefs:1|case:mixed` is {nrefs: 1, case: mixed}."""
+    """The parts of a signature of sacreBLEU: `nrefs:1|case:mixed` is {nrefs: 1, case: mixed}."""
     return dict(part.split(":", 1) for part in signature.split("|"))
 
 
-def mean_signature(metric: str, better: Literal["higher", "lower"], program: str) -> str:
-    """The signature of a metric whose score is the mean over the sentences of what a program computes."""
-    return f"{metric}|{_MEAN}{better}|{program}"
-
-
-def is_mean(signature: str) -> bool:
-    """Whether a signature is one of `mean_signature`. Programs may hold any characters, so only its begin is read."""
-    return signature.partition("|")[2].startswith(_MEAN)
-
-
-def columns_of(signature: str) -> int:
-    """The number of statistics of a sentence for the metric of a signature."""
-    if is_mean(signature):
-        return 2
-    parts = parts_of(signature)
-    if "nc" in parts:  # chrF
-        return 3 * (int(parts["nc"]) + int(parts["nw"]))
-    return BLEU_COLUMNS if "smooth" in parts else 2
-
-
-def lower_is_better(signature: str) -> bool:
-    """Whether the metric counts mistakes: TER does, and your own metric may."""
-    if is_mean(signature):
-        return signature.partition("|")[2].startswith(f"{_MEAN}lower|")
-    return columns_of(signature) == 2
-
-
 class MetricScore(Settings):
-    """A score with the signature of its metric."""
+    """A score. metric: the formula that gives it from the statistics; signature: names all else that decides it."""
 
     score: float
+    metric: Formula
+    better: Better
     signature: str
+
+    @property
+    def columns(self) -> int:
+        """The number of statistics of a sentence."""
+        if self.metric == "chrF":
+            parts = parts_of(self.signature)
+            return 3 * (int(parts["nc"]) + int(parts["nw"]))
+        return BLEU_COLUMNS if self.metric == "BLEU" else 2
 
 
 class BleuScore(MetricScore):
@@ -97,7 +117,7 @@ class Scores(Settings):
         if unpaired := self.statistics.keys() ^ self.metrics.keys():
             raise ValueError(f"{min(unpaired)} stands only in one of metrics and statistics")
         for name, rows in self.statistics.items():
-            columns = columns_of(self.metrics[name].signature)
+            columns = self.metrics[name].columns
             if len(rows) != self.sentences or any(len(row) != columns for row in rows):
                 raise ValueError(f"statistics.{name} is not a table of {self.sentences} rows of {columns} numbers")
         return self
@@ -117,7 +137,7 @@ class OfTestSets(JsonFile, Generic[Part], format=3):
         return {(self.dataset, name, self.system, self.seed): part for name, part in self.test_sets.items()}
 
 
-class SystemScores(OfTestSets[Scores]):
+class SystemScores(OfTestSets[Scores], format=4):
     """BLEU in all conventions, chrF and TER of a system, with the statistics of each sentence."""
 
     indent = None
@@ -128,11 +148,12 @@ class MetricOnTestSet(Settings):
 
     sentences: int
     score: float
+    better: Better
     signature: str
     by_sentence: list[float]
 
 
-class MetricScores(OfTestSets[MetricOnTestSet]):
+class MetricScores(OfTestSets[MetricOnTestSet], format=4):
     """The scores of a system in your own metric."""
 
     metric: str
@@ -145,19 +166,6 @@ class Estimate(Settings):
     mean: float
     low: float
     high: float
-
-
-class PValues(Settings):
-    """The p-values (phrasemt/scoring/significance.py).
-
-    over_seeds: of sentences and trainings, by which the table marks; None if nobody knows how far trainings differ, and
-    for one training beside one. two_sided covers the choice of sentences only, and so does koehn2004, which stands
-    beside a mark that a paper prints.
-    """
-
-    two_sided: float
-    koehn2004: float
-    over_seeds: float | None = None
 
 
 class Power(Settings):
@@ -182,28 +190,23 @@ class Power(Settings):
         return f"{self.detectable:.2f}{needed}"
 
 
-class OverSeeds(Power):
-    """What several seeds show. Estimates: over samples of trainings and sentences; value: as in the comparison."""
-
-    baseline: Estimate
-    system: Estimate
-    difference: Estimate
-
-
 class MetricComparison(Settings):
-    """The comparison in one convention: both systems (mean over seeds) and their difference, system minus baseline."""
+    """The comparison in one convention: both systems (mean over seeds) and their difference, system minus baseline.
 
-    signature: str
+    Estimates are over sentences and trainings, or over sentences alone if nobody knows how far trainings differ; then
+    there is no power. p_value: two-sided, over both, by which the table marks (phrasemt/scoring/significance.py); None
+    if it is not known how far trainings differ, and for one training beside one. p_of_sentences: two-sided, over the
+    choice of sentences alone; koehn2004: likewise, one-sided, to stand beside a mark that a paper prints.
+    """
+
+    better: Better
     baseline: Estimate
     system: Estimate
     difference: Estimate
-    p_values: PValues
-    over_seeds: OverSeeds | None = None
-
-    @property
-    def shown(self) -> Estimate:
-        """The difference over sentences and trainings; over sentences if nobody knows how far trainings differ."""
-        return (self.over_seeds or self).difference
+    p_value: float | None = None
+    p_of_sentences: float
+    koehn2004: float
+    power: Power | None = None
 
 
 class ComparisonOnTestSet(Settings):
@@ -213,7 +216,7 @@ class ComparisonOnTestSet(Settings):
     metrics: dict[str, MetricComparison]
 
 
-class Comparison(JsonFile, format=5):
+class Comparison(JsonFile, format=6):
     """Tests of the difference of a system to its baseline. samples, seed: of the bootstrap; test_sets: by name."""
 
     dataset: str
@@ -224,36 +227,3 @@ class Comparison(JsonFile, format=5):
     samples: int
     seed: int
     test_sets: dict[str, ComparisonOnTestSet]
-
-
-class LengthRange(Settings):
-    """Sentences with low to high words in the source. high: None for no limit."""
-
-    low: int
-    high: int | None = None
-    sentences: int
-
-    @property
-    def name(self) -> str:
-        if self.high is None:
-            return f">{self.low - 1}" if self.low > 0 else "all"
-        return f"≤{self.high}" if self.low == 0 else f"{self.low}-{self.high}"
-
-
-class GainOfGroup(LengthRange):
-    """A group of two systems with the test of their difference, system minus baseline."""
-
-    comparison: MetricComparison
-
-
-class GainByLength(Settings):
-    """The gain of a system by the length of the source, in one convention.
-
-    joint: further ranges of lengths. slope: its difference is how much the gain grows for twice as many words, positive
-    where longer sentences gain more, also in a metric that counts mistakes; None with fewer than two groups.
-    """
-
-    signature: str
-    groups: list[GainOfGroup]
-    joint: list[GainOfGroup]
-    slope: MetricComparison | None = None

@@ -5,23 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 from phrasemt.artefacts.artefact import JsonFile
-from phrasemt.artefacts.scores import Power, PValues
+from phrasemt.artefacts.scores import Better, Power
 from phrasemt.artefacts.sidecar import DigestedFile
 from phrasemt.fields import Settings
 from phrasemt.printed.results import printed_mark
-from phrasemt.study.compared import ComparedFigure
 
 DIFFERENCE = "Δ"
-# The headings of the scores that every system has; your own metric has another one.
-HEADINGS = {
-    "bleu_tok": "BLEU tok",
-    "bleu_tok_uncased": "BLEU lc",
-    "bleu_tok_compound_split": "BLEU split",
-    "bleu_detok": "BLEU detok",
-    "chrf2": "chrF2",
-    "chrf2pp": "chrF++",
-    "ter": "TER",
-}
 BlockKind = Literal["scores", "perplexity", "chunks", "mistakes", "contrasts"]
 Verdict = Literal["reproduced", "within noise", "not reproduced", "other data", "not run"]
 
@@ -29,26 +18,28 @@ Verdict = Literal["reproduced", "within noise", "not reproduced", "other data", 
 class Cell(Settings):
     """A number of the table.
 
-    value: unrounded. text: as printed. mark: of significance. signature: the convention of the score.
-    sources: the files that the number was computed from.
+    value: unrounded. text: as printed. mark: of significance. better: which values are. signature: the convention of
+    the score. sources: the files that the number was computed from.
     by_seed, deviation: of a mean, the values and their sample standard deviation.
-    low, high: 95 % interval, of scores and of differences. Of a difference, p_values: of all tests; p_value: corrected
-    for the number of systems, the mark shows it, None if it is not tested; power: of its trainings.
-    decimals: with which the number and its interval are printed.
+    low, high: 95 % interval, of scores and of differences. Of a difference, p_value: corrected for the number of
+    systems, the mark shows it, None if it is not tested; uncorrected, koehn2004: as in `MetricComparison`; power: of
+    its trainings. decimals: with which the number and its interval are printed.
     """
 
     value: float
     text: str
     decimals: int = 2
     mark: str = ""
+    better: Better
     signature: str
     sources: list[DigestedFile]
     by_seed: dict[int, float] | None = None
     deviation: float | None = None
     low: float | None = None
     high: float | None = None
-    p_values: PValues | None = None
     p_value: float | None = None
+    uncorrected: float | None = None
+    koehn2004: float | None = None
     power: Power | None = None
 
     def interval(self, sign: str = "") -> str:
@@ -109,15 +100,35 @@ class Block(Settings):
         return f"{self.dataset}, {self.test_set}{what} ({self.size:,} sentences)"
 
 
-class ScorecardEntry(ComparedFigure):
-    """A printed figure (`ComparedFigure`) beside ours.
+class ScorecardEntry(Settings):
+    """A printed figure beside ours.
 
-    title: of the system. ours: our figure on the test sets, with its interval; None if the study has none. difference:
-    ours to our baseline. gap: ours minus printed, on the data of the paper only. finding: what is known on other data,
-    or why nothing is.
+    place: of the row, `paper/table/row`; column: of our results table. test_sets: of our data set; our figure is the
+    mean over them; empty without the test set. printed_difference: to the row that the baseline of the system stands
+    for; None if it stands for no row of the table, and for the baseline of the paper itself. is_difference: the printed
+    figure is itself that difference. title: of the system. ours: our figure on the test sets, with its interval; None
+    if the study has none. difference: ours to our baseline. gap: ours minus printed, on the data of the paper only.
+    finding: what is known on other data, or why nothing is.
     """
 
+    system: str
     title: str
+    place: str
+    paper: str
+    table: str
+    row: str
+    heading: str
+    decimals: int
+    printed: float
+    printed_significant: float | None = None
+    is_difference: bool
+    printed_difference: float | None = None
+    printed_baseline: str | None = None
+    column: str
+    dataset: str
+    test_sets: list[str]
+    same_data: bool
+    notes: list[str]
     ours: Cell | None = None
     difference: Cell | None = None
     gap: float | None = None
@@ -137,11 +148,11 @@ class ScorecardEntry(ComparedFigure):
     @property
     def significance(self) -> str:
         """Of a figure that the paper calls significant, our p by its test (Koehn 2004) and over seeds."""
-        p_values = self.difference and self.difference.p_values
-        if self.printed_significant is None or not p_values:
+        ours = self.difference
+        if self.printed_significant is None or ours is None or ours.koehn2004 is None:
             return ""
-        over_seeds = "" if p_values.over_seeds is None else f", over seeds {p_values.over_seeds:.3f}"
-        return f"printed p < {self.printed_significant:g}; ours by the same test {p_values.koehn2004:.3f}{over_seeds}"
+        over_seeds = "" if ours.uncorrected is None else f", over seeds {ours.uncorrected:.3f}"
+        return f"printed p < {self.printed_significant:g}; ours by the same test {ours.koehn2004:.3f}{over_seeds}"
 
 
 class Scorecard(Settings):
@@ -155,7 +166,7 @@ class Scorecard(Settings):
     note: str
 
 
-class Table(JsonFile, format=3):
+class Table(JsonFile, format=4):
     """The results of a study. systems: name and title, in the order of the study. trained: the seeds of each system
     that was trained. seeds: of the study. baseline: of the study. baselines: of each other system, what its differences
     are to.

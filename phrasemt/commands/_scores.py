@@ -75,7 +75,7 @@ def _tested(row: ScoreRow) -> Iterator[str]:
     if row.tested is None:
         yield from [""] * 3
         return
-    shown = row.tested.shown
+    shown = row.tested.difference
     decimals = decimals_of(shown.value, row.p_value, 2)
     yield f"{shown.value:+.{decimals}f}"
     yield f"{shown.low:+.{decimals}f} to {shown.high:+.{decimals}f}"

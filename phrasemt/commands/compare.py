@@ -155,7 +155,7 @@ def _rows(
                 score=math.fsum(scores) / len(scores),
                 sentences=next(iter(by_seed.values())).sentences,
                 tested=comparison,
-                p_value=comparison.p_values.over_seeds if comparison else None,
+                p_value=comparison.p_value if comparison else None,
             )
 
 

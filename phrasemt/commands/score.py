@@ -126,7 +126,7 @@ def _lines(scores: Mapping[str, Scores], comparison: Mapping[str, MetricComparis
             score=of_file.metrics[metric].score,
             sentences=first.sentences,
             tested=tested.get(metric),
-            p_value=tested[metric].p_values.two_sided if tested else None,
+            p_value=tested[metric].p_of_sentences if tested else None,
         )
         for metric in first.metrics
         for (name, of_file), tested in zip(scores.items(), ({}, comparison), strict=False)

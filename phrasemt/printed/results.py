@@ -237,11 +237,21 @@ class Figure:
         return [self.paper.notes[name] for name in (self.cell.note, self.of_column.note) if name is not None]
 
     def difference_to(self, row: str) -> float | None:
-        """The figure minus that of another row; None if one of them is not printed or covers other test sets."""
+        """The figure minus that of another row; None if one of them is not printed or covers other test sets.
+
+        A figure that is itself the difference to that row is returned.
+        """
+        if self.of_column.difference_to == row:
+            return self.cell.value
         other = self.of_table.rows[row].cells.get(self.column)
         if other is None or other.value is None or self.cell.value is None or other.test_sets != self.cell.test_sets:
             return None
         return self.cell.value - other.value
+
+
+def file_of(paper: str) -> Path:
+    """The file of the figures of a paper."""
+    return FOLDER / f"{paper}.yaml"
 
 
 @functools.cache
@@ -308,6 +318,12 @@ def figures_of_row(paper: Paper, table: str, row: str) -> Iterator[Figure]:
                 data=None if column.data is None else paper.data[column.data],
                 test_sets=column.test_sets if cell.test_sets is None else cell.test_sets,
             )
+
+
+def figure_at(place: str, column: str) -> Figure:
+    """The printed figure in a column of the row at a place. Raises DataError for a place that no paper has."""
+    (figure,) = (one for one in figures_of_row(*row_at(place)) if one.column == column)
+    return figure
 
 
 def row_at(place: str) -> tuple[Paper, str, str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from phrasemt.artefacts.artefact import JsonFile
+from phrasemt.artefacts.scores import Better
 from phrasemt.artefacts.sidecar import DigestedFile
 from phrasemt.artefacts.table import Block, BlockKind, Cell, Column, Row
 from phrasemt.artefacts.translations import (
@@ -81,10 +82,12 @@ class Runs(Generic[Part]):
         """The part of the first seed."""
         return next(iter(self.parts.values()))
 
-    def mean(self, value: Callable[[Part], float], signature: str, *, decimals: int = 2) -> Cell:
+    def mean(
+        self, value: Callable[[Part], float], signature: str, *, better: Better = "higher", decimals: int = 2
+    ) -> Cell:
         """The cell of the mean of a value."""
         by_seed = {seed: value(part) for seed, part in self.parts.items()}
-        return mean_cell(by_seed, signature=signature, sources=self.sources, decimals=decimals)
+        return mean_cell(by_seed, better=better, signature=signature, sources=self.sources, decimals=decimals)
 
 
 def read_runs(
@@ -149,7 +152,9 @@ def make_blocks(
         )
 
 
-def mean_cell(by_seed: dict[int, float], *, signature: str, sources: Sequence[DigestedFile], decimals: int = 2) -> Cell:
+def mean_cell(
+    by_seed: dict[int, float], *, better: Better, signature: str, sources: Sequence[DigestedFile], decimals: int = 2
+) -> Cell:
     """Make the cell of a mean over seeds, with the standard deviation if there are several seeds."""
     values = list(by_seed.values())
     deviation = statistics.stdev(values) if len(values) > 1 else None
@@ -159,6 +164,7 @@ def mean_cell(by_seed: dict[int, float], *, signature: str, sources: Sequence[Di
         value=value,
         text=f"{value:.{decimals}f}{plus_minus}",
         decimals=decimals,
+        better=better,
         signature=signature,
         sources=list(sources),
         by_seed=by_seed,
@@ -280,7 +286,7 @@ def perplexity_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]
 def _perplexity_cells(runs: Runs[Perplexity]) -> dict[str, Cell]:
     size = runs.first
     signature = f"perplexity|smooth:none|sentences:{size.sentences}|words:{size.words}|tokens:{size.tokens}"
-    return {column.key: runs.mean(attrgetter(column.key), signature) for column in _PERPLEXITY_COLUMNS}
+    return {column.key: runs.mean(attrgetter(column.key), signature, better="lower") for column in _PERPLEXITY_COLUMNS}
 
 
 _CHUNK_COLUMNS = [

@@ -15,6 +15,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from phrasemt.artefacts.scores import (
+    CONVENTIONS,
     Comparison,
     ComparisonOnTestSet,
     MetricComparison,
@@ -24,9 +25,9 @@ from phrasemt.artefacts.scores import (
     SystemScores,
 )
 from phrasemt.artefacts.sidecar import DigestedFile
-from phrasemt.artefacts.table import DIFFERENCE, HEADINGS, Block, Cell, Column, Row, Scorecard, ScorecardEntry, Verdict
+from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Column, Row, Scorecard, ScorecardEntry, Verdict
 from phrasemt.errors import MismatchError, check_equal
-from phrasemt.printed.results import printed_mark
+from phrasemt.printed.results import Figure, figure_at, printed_mark
 from phrasemt.report.blocks import Key, Place, Runs, by_file, mean_cell, note_on_seeds, read_parts, read_runs
 from phrasemt.scoring.external import metric_key
 from phrasemt.scoring.scores import check_comparable
@@ -34,17 +35,6 @@ from phrasemt.scoring.significance import decimals_of, holm, mark_of, power_amon
 from phrasemt.stages.report import MakeTable
 from phrasemt.study.compared import ComparedFigure
 
-# What the scores are computed on. Of some, a column with the difference to the baseline follows.
-_MEANINGS = {
-    "bleu_tok": "tokens, as multi-bleu.perl",
-    "bleu_tok_uncased": "tokens with A to Z in lower case, as multi-bleu.perl -lc",
-    "bleu_tok_compound_split": "Moses tokens split at hyphens, as Tensor2Tensor",
-    "bleu_detok": "sacreBLEU on detokenised text",
-    "chrf2": "sacreBLEU on detokenised text",
-    "chrf2pp": "sacreBLEU on detokenised text",
-    "ter": "sacreBLEU on detokenised text; lower is better",
-}
-_WITH_DIFFERENCE = "bleu_tok", "bleu_detok"  # and metrics of your own
 _NOTED = "bleu_tok"  # the score whose differences the notes describe
 _UNTESTED = "One training of each system, not tested: no marks, and intervals cover the choice of sentences only."
 _AGAIN = "delete it and run again"
@@ -83,13 +73,19 @@ def score_blocks(
     return [_score_block(settings, place, runs, of_metrics, of_comparisons) for place, runs in of_scores.items()]
 
 
-def _score_columns(settings: MakeTable) -> list[Column]:
-    """The columns of scores, those of your own metrics last."""
-    ours = [Column(key=name, heading=HEADINGS[name], meaning=meaning) for name, meaning in _MEANINGS.items()]
-    for name, heading, better in settings.metrics:
-        meaning = f"mean over sentences{'; lower is better' if better == 'lower' else ''}"
-        ours.append(Column(key=metric_key(name), heading=heading, meaning=meaning))
-    return ours
+def _score_columns(settings: MakeTable, keys: set[str]) -> Iterator[tuple[Column, bool]]:
+    """The columns of scores, those of your own metrics last, and whether a difference follows. keys: of the scores."""
+    own = {
+        metric_key(name): (heading, f"mean over sentences{'; lower is better' if better == 'lower' else ''}")
+        for name, heading, better in settings.metrics
+    }
+    assert keys <= {*CONVENTIONS, *own}, f"scores without a column: {keys - {*CONVENTIONS, *own}}"
+    for key, convention in CONVENTIONS.items():
+        if key in keys:
+            meaning = convention.meaning + ("; lower is better" if convention.better == "lower" else "")
+            yield Column(key=key, heading=convention.heading, meaning=meaning), convention.with_difference
+    for key, (heading, meaning) in own.items():
+        yield Column(key=key, heading=heading, meaning=meaning), True
 
 
 def _score_block(
@@ -104,25 +100,26 @@ def _score_block(
     rows = {}
     for system, title in settings.translating:
         cells = {
-            name: of_scores[system].mean(_score_in(name), found.signature) for name, found in first.metrics.items()
+            name: of_scores[system].mean(_score_in(name), metric.signature, better=metric.better)
+            for name, metric in first.metrics.items()
         }
         for metric, *_ in settings.metrics:
             runs, key = of_metrics[metric, *place][system], metric_key(metric)
             for path, part in by_file({system: runs}).items():
                 what = f"metric {metric} has scores of another number of sentences"
                 check_equal(first.sentences, part.sentences, what, where=path, next_step=_AGAIN)
-            cells[key] = runs.mean(attrgetter("score"), runs.first.signature, decimals=4)
+            signature, better = runs.first.signature, runs.first.better
+            cells[key] = runs.mean(attrgetter("score"), signature, better=better, decimals=4)
         rows[system] = Row(system=system, title=title, cells=cells)
     compared = {}
     for system in (name for name in rows if name in settings.baselines):
         source, file = of_comparisons[*place, system]
         compared[system] = source, file.test_sets[place[1]]
         _check_comparison(source.path, compared[system][1], rows[settings.baselines[system]], rows[system])
-    scored = [one for one in _score_columns(settings) if any(one.key in row.cells for row in rows.values())]
-    for name in (
-        column.key for column in scored
-    ):  # also without a column, because the scorecard shows the difference in the measure of the paper
-        p_values = {system: one.metrics[name].p_values.over_seeds for system, (_, one) in compared.items()}
+    scored = list(_score_columns(settings, {key for row in rows.values() for key in row.cells}))
+    for name in (column.key for column, _ in scored):
+        # also without a column, because the scorecard shows the difference in the measure of the paper
+        p_values = {system: one.metrics[name].p_value for system, (_, one) in compared.items()}
         tested = {system: p_value for system, p_value in p_values.items() if p_value is not None}
         corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
         for system, (source, comparison) in compared.items():
@@ -132,9 +129,9 @@ def _score_block(
             cells[_difference_key(name)] = difference
     _add_intervals(rows, {system: comparison for system, (_, comparison) in compared.items()}, settings.baselines)
     columns = []
-    for column in scored:
+    for column, with_difference in scored:
         columns.append(column)
-        if of_comparisons and (column.key in _WITH_DIFFERENCE or column.key not in HEADINGS):
+        if of_comparisons and with_difference:
             columns.append(Column(key=_difference_key(column.key), heading=DIFFERENCE))
     notes = [note_on_seeds(settings), *_notes_on_rows(settings)]
     if of_comparisons:
@@ -166,7 +163,7 @@ def _add_intervals(
         for system, comparison in comparisons.items():
             cells = rows[system if side == "system" else baselines[system]].cells
             for name, metric in comparison.metrics.items():
-                estimate = getattr(metric.over_seeds or metric, side)
+                estimate = getattr(metric, side)
                 cells[name] = cells[name].model_copy(update={"low": estimate.low, "high": estimate.high})
 
 
@@ -195,21 +192,20 @@ def _difference_cell(
     value = comparison.difference.value
     decimals = decimals_of(value, p_value, scores.decimals)
     text = f"{value:+.{decimals}f}"
-    interval = comparison.shown
     return Cell(
         value=value,
         text=text if float(text) else text[1:],
         decimals=decimals,
         mark=mark_of(p_value),
-        signature=comparison.signature,
+        better=comparison.better,
+        signature=scores.signature,
         sources=[source, *scores.sources],
-        low=interval.low,
-        high=interval.high,
-        p_values=comparison.p_values,
+        low=comparison.difference.low,
+        high=comparison.difference.high,
         p_value=p_value,
-        power=power_among(comparison.over_seeds, value, tests=tests)
-        if comparison.over_seeds and p_value is not None
-        else None,
+        uncorrected=comparison.p_value,
+        koehn2004=comparison.koehn2004,
+        power=power_among(comparison.power, value, tests=tests) if comparison.power and p_value is not None else None,
     )
 
 
@@ -260,7 +256,7 @@ def _note_on_power(rows: Mapping[str, Row]) -> Iterator[str]:
     if of_each:
         several = sum(key in row.cells for row in rows.values()) > 1
         shown_by = _POWER.format(corrected=" and corrected as the marks are" if several else "")
-        yield f"{DIFFERENCE} of {HEADINGS[_NOTED]} without a mark. {shown_by}: {'; '.join(of_each)}."
+        yield f"{DIFFERENCE} of {CONVENTIONS[_NOTED].heading} without a mark. {shown_by}: {'; '.join(of_each)}."
 
 
 _NOTE = (
@@ -288,10 +284,17 @@ def make_scorecard(
         for row in block.rows
         for column, cell in row.cells.items()
     }
-    footnotes = list(dict.fromkeys(note for figure in figures for note in figure.notes))
-    entries = [_entry(figure, cells, titles[figure.system]) for figure in figures]
-    tolerances = {f"{figure.paper}: {figure.tolerance:g} for {figure.convention.split(';')[0]}" for figure in figures}
-    return Scorecard(entries=entries, footnotes=footnotes, note=_NOTE.format(tolerances="; ".join(sorted(tolerances))))
+    printed = [figure_at(figure.place, figure.column) for figure in figures]
+    entries = [_entry(*one, cells, titles[one[0].system]) for one in zip(figures, printed, strict=True)]
+    tolerances = {
+        f"{figure.paper.authors}: {figure.measure.tolerance:g} for {figure.measure.convention.split(';')[0]}"
+        for figure in printed
+    }
+    return Scorecard(
+        entries=entries,
+        footnotes=list(dict.fromkeys(note for figure in printed for note in figure.notes)),
+        note=_NOTE.format(tolerances="; ".join(sorted(tolerances))),
+    )
 
 
 def _mean(of_test_sets: Sequence[Cell], decimals: int) -> Cell:
@@ -300,11 +303,12 @@ def _mean(of_test_sets: Sequence[Cell], decimals: int) -> Cell:
     sources = list({source.path: source for cell in of_test_sets for source in cell.sources}.values())
     if first.by_seed is not None:
         by_seed = {seed: math.fsum((c.by_seed or {})[seed] for c in of_test_sets) / size for seed in first.by_seed}
-        mean = mean_cell(by_seed, signature=first.signature, sources=sources, decimals=decimals)
+        mean = mean_cell(by_seed, better=first.better, signature=first.signature, sources=sources, decimals=decimals)
     else:
         value = math.fsum(cell.value for cell in of_test_sets) / size
         text = f"{value:+.{decimals}f}"
-        mean = Cell(value=value, text=text, decimals=decimals, signature=first.signature, sources=sources)
+        about = {"better": first.better, "signature": first.signature, "sources": sources}
+        mean = Cell(value=value, text=text, decimals=decimals, **about)
     if any(cell.low is None or cell.high is None for cell in of_test_sets):
         return mean
     below, above = (
@@ -314,49 +318,74 @@ def _mean(of_test_sets: Sequence[Cell], decimals: int) -> Cell:
     return mean.model_copy(update={"low": mean.value - below, "high": mean.value + above})
 
 
-def _entry(figure: ComparedFigure, cells: Cells, title: str) -> ScorecardEntry:
+def _entry(compared: ComparedFigure, figure: Figure, cells: Cells, title: str) -> ScorecardEntry:
+    """The printed figure that is compared, with ours."""
+    counterpart, printed, column = figure.measure.ours, figure.cell.value, figure.of_column
+    assert counterpart is not None
+    assert printed is not None
     # The baseline of a paper may be compared with that of the study, of which its paper says nothing.
-    is_baseline = figure.printed_baseline == figure.row
-    difference = None if is_baseline else _on_test_sets(figure, f"{figure.column}_difference", cells)
-    ours = difference if figure.is_difference else _on_test_sets(figure, figure.column, cells)
+    is_baseline = compared.baseline == figure.row
+    place = counterpart.kind, counterpart.column
+
+    def ours_in(kind: str, key: str) -> Cell | None:
+        return _on_test_sets(compared, kind, key, figure.measure.decimals, cells)
+
+    difference = None if is_baseline else ours_in(place[0], _difference_key(place[1]))
+    is_difference = column.difference_to is not None
+    ours = difference if is_difference else ours_in(*place)
+    printed_difference = None if compared.baseline is None or is_baseline else figure.difference_to(compared.baseline)
     verdict: Verdict = "other data"
-    finding = "" if figure.same_data else _finding(figure, difference)
+    finding = "" if compared.same_data else _finding(compared, printed_difference, difference)
     if ours is None:
         verdict = "not run"
-        finding = "no such test set in the study" if not figure.test_sets else "the table has no such score"
-    elif figure.same_data:
+        finding = "no such test set in the study" if not compared.test_sets else "the table has no such score"
+    elif compared.same_data:
         verdict = _verdict(figure, ours)
     return ScorecardEntry(
-        **figure.model_dump(),
+        **compared.model_dump(exclude={"column", "baseline"}),
         title=title,
+        paper=figure.paper.authors,
+        table=figure.of_table.caption,
+        row=figure.of_row.title,
+        heading=column.heading,
+        decimals=figure.measure.decimals,
+        printed=printed,
+        printed_significant=figure.cell.significant,
+        is_difference=is_difference,
+        printed_difference=printed_difference,
+        printed_baseline=None if compared.baseline is None else figure.of_table.rows[compared.baseline].title,
+        column=counterpart.column,
+        notes=figure.notes,
         ours=ours,
         difference=difference,
-        gap=ours.value - figure.printed if ours is not None and figure.same_data else None,
+        gap=ours.value - printed if ours is not None and compared.same_data else None,
         verdict=verdict,
         finding=finding,
     )
 
 
-def _on_test_sets(figure: ComparedFigure, column: str, cells: Cells) -> Cell | None:
+def _on_test_sets(compared: ComparedFigure, kind: str, column: str, decimals: int, cells: Cells) -> Cell | None:
     """Our figure of a column on the test sets of a printed one, their mean; None if one is not known."""
-    places = [(figure.kind, figure.dataset, test_set, figure.system, column) for test_set in figure.test_sets]
+    places = [(kind, compared.dataset, test_set, compared.system, column) for test_set in compared.test_sets]
     if not places or not all(place in cells for place in places):
         return None
-    return cells[places[0]] if len(places) == 1 else _mean([cells[place] for place in places], figure.decimals)
+    return cells[places[0]] if len(places) == 1 else _mean([cells[place] for place in places], decimals)
 
 
-def _verdict(figure: ComparedFigure, ours: Cell) -> Verdict:
+def _verdict(figure: Figure, ours: Cell) -> Verdict:
+    printed, tolerance = figure.cell.value, figure.measure.tolerance
+    assert printed is not None
+    assert tolerance is not None
     # A gap of printed digits is a decimal number: 28.67 - 28.37 is a little more than 0.3 in binary.
-    if round(abs(ours.value - figure.printed), 9) <= figure.tolerance:
+    if round(abs(ours.value - printed), 9) <= tolerance:
         return "reproduced"
-    if ours.low is not None and ours.high is not None and ours.low <= figure.printed <= ours.high:
+    if ours.low is not None and ours.high is not None and ours.low <= printed <= ours.high:
         return "within noise"
     return "not reproduced"
 
 
-def _finding(figure: ComparedFigure, difference: Cell | None) -> str:
-    printed = figure.printed_difference
-    if figure.printed_baseline is None:
+def _finding(compared: ComparedFigure, printed: float | None, difference: Cell | None) -> str:
+    if compared.baseline is None:
         return "the baseline stands for no row of this table"
     if difference is None:
         return "baseline" if printed is None else "no difference to the baseline is tested"

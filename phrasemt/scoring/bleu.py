@@ -33,7 +33,7 @@ from typing import Literal
 
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-from phrasemt.artefacts.scores import BleuScore, MetricScore, Scores, SystemScores
+from phrasemt.artefacts.scores import CONVENTIONS, BleuScore, Convention, MetricScore, Scores, SystemScores
 from phrasemt.artefacts.sidecar import Sidecar, sidecar_path
 from phrasemt.errors import DataError, check_equal
 from phrasemt.files.lines import read_parallel
@@ -150,7 +150,7 @@ def score_texts(sides: Sides, target: Tokenizer) -> Scores:
     statistics: dict[str, list[list[int | float]]] = {}
 
     def add(name: str, metric: BLEU | CHRF | TER, text: list[str], references: list[list[str]], more: str) -> None:
-        metrics[name], statistics[name] = _scored(metric, text, references, signature=more)
+        metrics[name], statistics[name] = _scored(CONVENTIONS[name], metric, text, references, signature=more)
 
     add(TOKENISED, multi_bleu(), sides.tokens, sides.reference_tokens, tokenizer)
     lowered, *lowered_references = (list(map(lower_ascii, side)) for side in (sides.tokens, *sides.reference_tokens))
@@ -199,18 +199,22 @@ def split_compounds(line: str) -> str:
 
 
 def _scored(
-    metric: BLEU | CHRF | TER, hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, signature: str
+    convention: Convention,
+    metric: BLEU | CHRF | TER,
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    signature: str,
 ) -> tuple[BleuScore | MetricScore, list[list[int | float]]]:
     """The score with its extended signature, and the statistics of each sentence (phrasemt/scoring/statistics.py)."""
     # sacreBLEU's paired tests call the same functions. The statistics serve the score and the tests.
     rows = metric._extract_corpus_statistics(hypotheses, references)
     score = metric._aggregate_and_compute(rows)
-    signature = _joined(str(metric.get_signature()), signature)
+    scored = convention.score(score.score, _joined(str(metric.get_signature()), signature))
     if not isinstance(metric, BLEU):
-        return MetricScore(score=score.score, signature=signature), rows
+        return scored, rows
     bleu = BleuScore(
-        score=score.score,
-        signature=signature,
+        **scored.model_dump(),
         counts=score.counts,
         totals=score.totals,
         precisions=score.precisions,

@@ -21,7 +21,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from phrasemt.artefacts.scores import MetricOnTestSet, MetricScore, MetricScores, SystemScores, mean_signature
+from phrasemt.artefacts.scores import MetricOnTestSet, MetricScore, MetricScores, SystemScores
 from phrasemt.errors import DataError, check_equal
 from phrasemt.files.lines import count_lines
 from phrasemt.files.system import digest_file
@@ -50,15 +50,16 @@ def score_metric(
     remaining = iter(reference)
     references = [[next(remaining) for _ in range(number)] for number in settings.references]
     digests = "".join(f"|{path.name}:{digest_file(path)[:12]}" for path in files)
-    signature = mean_signature(settings.metric, settings.better, f"{settings.command}{digests}")
+    signature = f"{settings.metric}|mean:{settings.better}|{settings.command}{digests}"
     parts = {}
     for place, (test_set, (hypotheses, sources)) in enumerate(of_test_sets(settings.test_sets, text, source)):
         command = filled(settings.words, hypotheses=hypotheses, references=references[place], sources=sources)
         where = f"metric {settings.metric}, {test_set}"
         numbers = _numbers(_output_of(command, cores, where), count_lines(hypotheses), where)
         mean = math.fsum(numbers) / len(numbers)
-        part = MetricOnTestSet(sentences=len(numbers), score=mean, signature=signature, by_sentence=numbers)
-        parts[test_set] = part
+        parts[test_set] = MetricOnTestSet(
+            sentences=len(numbers), score=mean, better=settings.better, signature=signature, by_sentence=numbers
+        )
         log.info("score_metric: %s %s: %.4f", test_set, settings.metric, mean)
     MetricScores(
         dataset=settings.dataset, system=settings.system, seed=settings.seed, metric=settings.metric, test_sets=parts
@@ -92,7 +93,8 @@ def _with_metric(file: SystemScores, added: MetricScores) -> SystemScores:
     key, test_sets = metric_key(added.metric), {}
     for name, scores in file.test_sets.items():
         part = added.test_sets[name]
-        metrics = {**scores.metrics, key: MetricScore(score=part.score, signature=part.signature)}
+        metric = MetricScore(score=part.score, metric="mean", better=part.better, signature=part.signature)
+        metrics = {**scores.metrics, key: metric}
         statistics = {**scores.statistics, key: [[score, 1] for score in part.by_sentence]}
         test_sets[name] = scores.model_copy(update={"metrics": metrics, "statistics": statistics})
     return file.model_copy(update={"test_sets": test_sets})

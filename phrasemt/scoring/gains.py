@@ -20,16 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemt.artefacts.paths import Paths
-from phrasemt.artefacts.scores import (
-    GainByLength,
-    GainOfGroup,
-    MetricComparison,
-    MetricScore,
-    Scores,
-    SystemScores,
-    lower_is_better,
-    mean_signature,
-)
+from phrasemt.artefacts.scores import Better, MetricComparison, MetricScore, Scores, SystemScores
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.errors import check_equal
 from phrasemt.files.lines import read_lines
@@ -48,6 +39,34 @@ LENGTHS = (15, 30, 45)  # words of a source: limits of the groups (Xu et al. 202
 _ACCURACY = "contrastive accuracy"
 
 
+@dataclass(frozen=True)
+class LengthRange:
+    """Sentences with low to high words in the source. high: None for no limit."""
+
+    low: int
+    high: int | None
+    sentences: int
+
+    @property
+    def name(self) -> str:
+        if self.high is None:
+            return f">{self.low - 1}" if self.low > 0 else "all"
+        return f"≤{self.high}" if self.low == 0 else f"{self.low}-{self.high}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GainByLength:
+    """The gain of a system in one metric by the length of the source, system minus baseline.
+
+    joint: further ranges of lengths. slope: its difference is how much the gain grows for twice as many words, positive
+    where longer sentences gain more, also in a metric that counts mistakes; None with fewer than two groups.
+    """
+
+    groups: Mapping[LengthRange, MetricComparison]
+    joint: Mapping[LengthRange, MetricComparison]
+    slope: MetricComparison | None
+
+
 def groups_up_to(limits: Sequence[int]) -> list[Bounds]:
     """Groups of lengths that meet: up to the first limit, from there up to the second, ..., and above the last."""
     return list(zip([0, *(limit + 1 for limit in limits)], [*limits, None], strict=True))
@@ -64,9 +83,14 @@ def nats_per_token(nats: Sequence[float], tokens: Sequence[int]) -> Scores:
 
     nats, tokens: of each sentence. It has far more power than BLEU: no search and no choice of words stand between.
     """
-    metric = MetricScore(score=0, signature=mean_signature(NATS, "lower", "forced decoding"))
-    rows: list[list[int | float]] = [[value, length] for value, length in zip(nats, tokens, strict=True)]
-    return Scores(sentences=len(rows), references={}, metrics={NATS: metric}, statistics={NATS: rows})
+    return _forced(NATS, "lower", zip(nats, tokens, strict=True))
+
+
+def _forced(name: str, better: Better, rows: Iterable[tuple[float, int]]) -> Scores:
+    """Means of forced decoding as scores. rows: of each sentence, a sum and the number of what it is the sum of."""
+    metric = MetricScore(score=0, metric="mean", better=better, signature=f"{name}|forced decoding")
+    statistics: list[list[int | float]] = [[total, number] for total, number in rows]
+    return Scores(sentences=len(statistics), references={}, metrics={name: metric}, statistics={name: statistics})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,8 +145,8 @@ class Gains:
         }
 
     @cached_property
-    def _signature(self) -> str:
-        return next(iter(self.of_systems.values()))[0].metrics[self.metric].signature
+    def _metric(self) -> MetricScore:
+        return next(iter(self.of_systems.values()))[0].metrics[self.metric]
 
     @cached_property
     def _drawn(self) -> dict[tuple[Bounds, int | None], _Drawn]:
@@ -144,9 +168,8 @@ class Gains:
             self._slopes[found] = self._fitted(found)
         slopes = self._slopes[found]
         return GainByLength(
-            signature=self._signature,
-            groups=[self._group(baseline, system, one) for one in found],
-            joint=[self._group(baseline, system, one) for one in joint if self._rows(one).size],
+            groups=self._compared(baseline, system, found),
+            joint=self._compared(baseline, system, [one for one in joint if self._rows(one).size]),
             slope=None if slopes is None else self._compare(slopes, baseline, system),
         )
 
@@ -154,9 +177,11 @@ class Gains:
         low, high = one
         return np.flatnonzero((self.words >= low) & (self.words <= (math.inf if high is None else high)))
 
-    def _group(self, baseline: str, system: str, one: Bounds) -> GainOfGroup:
-        comparison = self._compare(self._resampled(one), baseline, system)
-        return GainOfGroup(low=one[0], high=one[1], sentences=len(self._rows(one)), comparison=comparison)
+    def _compared(self, baseline: str, system: str, groups: Sequence[Bounds]) -> dict[LengthRange, MetricComparison]:
+        return {
+            LengthRange(*bounds, len(self._rows(bounds))): self._compare(self._resampled(bounds), baseline, system)
+            for bounds in groups
+        }
 
     def _compare(self, drawn: _Drawn, baseline: str, system: str) -> MetricComparison:
         found = compare_resampled(
@@ -202,14 +227,14 @@ class Gains:
         centred = places - (weights @ places / weights.sum() if groups else 0)
         if len(groups) < 2 or not (variance := weights @ centred**2):
             return None
-        line = (-1 if lower_is_better(self._signature) else 1) * weights * centred / variance
+        line = (-1 if self._metric.better == "lower" else 1) * weights * centred / variance
         name = self.metric
         drawn = [self._resampled(one, number).of_systems for number, one in enumerate(groups)]
         fitted = {}
         for system in self.of_systems:
             parts = [of_systems[system] for of_systems in drawn]
             fitted[system] = ResampledRuns(
-                signatures={name: self._signature},
+                metrics={name: self._metric},
                 scores={name: line @ np.stack([part.scores[name] for part in parts])},
                 statistics={name: np.concatenate([part.statistics[name] for part in parts], axis=1)},
                 samples={name: np.tensordot(line, np.stack([part.samples[name] for part in parts]), axes=1)},
@@ -324,6 +349,4 @@ def _of_rows(scores: Scores, rows: NDArray[np.int64]) -> Scores:
 
 def _of_decisions(right: Sequence[bool]) -> Scores:
     """Decisions as scores of sentences, whose mean is the accuracy in percent."""
-    metric = MetricScore(score=0, signature=mean_signature(_ACCURACY, "higher", "forced decoding"))
-    rows: list[list[int | float]] = [[100 * wins, 1] for wins in right]
-    return Scores(sentences=len(rows), references={}, metrics={_ACCURACY: metric}, statistics={_ACCURACY: rows})
+    return _forced(_ACCURACY, "higher", ((100 * wins, 1) for wins in right))

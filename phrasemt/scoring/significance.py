@@ -45,17 +45,15 @@ from scipy.optimize import brentq
 from scipy.special import ndtri, stdtr, stdtrit  # scipy.stats takes a second to import
 
 from phrasemt.artefacts.scores import (
+    Better,
     Comparison,
     ComparisonOnTestSet,
     Estimate,
     MetricComparison,
     MetricScore,
-    OverSeeds,
     Power,
-    PValues,
     Scores,
     SystemScores,
-    lower_is_better,
 )
 from phrasemt.errors import MismatchError, check_equal
 from phrasemt.scoring.external import with_metrics
@@ -91,11 +89,11 @@ class SeedVariation:
 class ResampledRuns:
     """The runs of a system on one test set, by convention. Samples depend on the seed and the number of sentences only.
 
-    signatures: of the scores. scores: [runs]. statistics: [runs, sentences, columns]. samples: scores of bootstrap
+    scores: [runs]. statistics: [runs, sentences, columns]. samples: scores of bootstrap
     samples, [runs, samples].
     """
 
-    signatures: Mapping[str, str]
+    metrics: Mapping[str, MetricScore]
     scores: Mapping[str, NDArray[np.float64]]
     statistics: Mapping[str, NDArray[np.float64]]
     samples: Mapping[str, NDArray[np.float64]]
@@ -215,7 +213,7 @@ def _log(settings: CompareSystems, test_set: str, metrics: Mapping[str, MetricCo
             name,
             metric.difference.value,
             settings.baseline,
-            p_text(metric.p_values.over_seeds),
+            p_text(metric.p_value),
             settings.samples,
         )
 
@@ -247,11 +245,11 @@ def compare_resampled(
 ) -> dict[str, MetricComparison]:
     """As `compare_scores`."""
     of_metrics = {}
-    for name, signature in system.signatures.items():
+    for name, metric in system.metrics.items():
         scores = [side.scores[name] for side in (baseline, system)]
         of_kinds = [(variations or {}).get(kind, {}).get(name) for kind in kinds]
         of_metrics[name] = _metric_comparison(
-            signature,
+            metric.better,
             [float(side.mean()) for side in scores],
             [side.samples[name].mean(0) for side in (baseline, system)],
             _discordant(baseline.statistics[name], system.statistics[name]),
@@ -266,7 +264,7 @@ def resample(runs: Sequence[Scores], *, samples: int, seed: int | Sequence[int])
     metrics = {name: metric for name, metric in runs[0].metrics.items() if name in runs[0].statistics}
     statistics = {name: np.stack([as_array(scores.statistics[name]) for scores in runs]) for name in metrics}
     return ResampledRuns(
-        signatures={name: metric.signature for name, metric in metrics.items()},
+        metrics=metrics,
         scores={name: np.array([scores.metrics[name].score for scores in runs]) for name in metrics},
         statistics=statistics,
         samples=bootstrap_scores(metrics, statistics, samples=samples, seed=seed),
@@ -279,7 +277,7 @@ def _discordant(baseline: NDArray[np.float64], system: NDArray[np.float64]) -> i
 
 
 def _metric_comparison(
-    signature: str,
+    better: Better,
     values: Sequence[float],
     sides: Sequence[NDArray[np.float64]],
     discordant: int,
@@ -287,41 +285,39 @@ def _metric_comparison(
     runs: Sequence[int],
 ) -> MetricComparison:
     """The comparison in one convention. values, sides: the score of each side, and in samples [samples]; the baseline
-    first. variations: of the kinds of both sides.
-    runs: the number of trainings of each side.
+    first. variations: of the kinds of both sides; runs: the number of their trainings.
     """
     difference, differences = values[1] - values[0], sides[1] - sides[0]
-    not_better = differences >= 0 if lower_is_better(signature) else differences <= 0
+    not_better = differences >= 0 if better == "lower" else differences <= 0
     shares = [(variation, 1 / number) for variation, number in zip(variations, runs, strict=True) if variation]
-    over_seeds, p_over_seeds = None, None
+    p_value, power = None, None
     if len(shares) == len(runs):  # the variation of both sides is known
-        of_baseline, of_system = (
-            over_trainings(value, side, [share]) for value, side, share in zip(values, sides, shares, strict=True)
-        )
         of_difference = over_trainings(difference, differences, shares)
+        estimates = [
+            over_trainings(value, side, [share]).estimate()
+            for value, side, share in zip(values, sides, shares, strict=True)
+        ]
+        estimates.append(of_difference.estimate())
         if max(runs) > 1:
-            p_over_seeds = of_difference.p_value(discordant)
+            p_value = of_difference.p_value(discordant)
         deviations = [math.sqrt(variation.variance) for variation, _ in shares]
-        over_seeds = OverSeeds(
-            baseline=of_baseline.estimate(),
-            system=of_system.estimate(),
-            difference=of_difference.estimate(),
+        power = Power(
             deviation=math.hypot(*deviations) / math.sqrt(2),
             freedom=of_difference.freedom,
             seeds_needed=seeds_needed(difference, *deviations),
             detectable=detectable(of_difference.scale, of_difference.freedom),
         )
+    else:
+        estimates = [estimate(*one) for one in zip((*values, difference), (*sides, differences), strict=True)]
     return MetricComparison(
-        signature=signature,
-        baseline=estimate(values[0], sides[0]),
-        system=estimate(values[1], sides[1]),
-        difference=estimate(difference, differences),
-        p_values=PValues(
-            two_sided=two_sided(differences, discordant),
-            koehn2004=max(_p(not_better), 2.0**-discordant),
-            over_seeds=p_over_seeds,
-        ),
-        over_seeds=over_seeds,
+        better=better,
+        baseline=estimates[0],
+        system=estimates[1],
+        difference=estimates[2],
+        p_value=p_value,
+        p_of_sentences=two_sided(differences, discordant),
+        koehn2004=max(_p(not_better), 2.0**-discordant),
+        power=power,
     )
 
 
@@ -495,13 +491,13 @@ def estimate(value: float, samples: NDArray[np.float64]) -> Estimate:
     return Estimate(value=value, mean=float(ordered.mean()), low=float(ordered[tail]), high=float(ordered[-tail - 1]))
 
 
-def power_among(found: OverSeeds, difference: float, *, tests: int) -> Power:
+def power_among(power: Power, difference: float, *, tests: int) -> Power:
     """The power of the test that marks. tests: as for `detectable`."""
     return Power(
-        deviation=found.deviation,
-        freedom=found.freedom,
-        seeds_needed=seeds_needed(difference, found.deviation, found.deviation, tests=tests),
-        detectable=found.detectable * detectable(1, found.freedom, tests) / detectable(1, found.freedom),
+        deviation=power.deviation,
+        freedom=power.freedom,
+        seeds_needed=seeds_needed(difference, power.deviation, power.deviation, tests=tests),
+        detectable=power.detectable * detectable(1, power.freedom, tests) / detectable(1, power.freedom),
     )
 
 

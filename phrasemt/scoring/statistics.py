@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.artefacts.scores import MetricScore, is_mean, parts_of
+from phrasemt.artefacts.scores import MetricScore, parts_of
 
 ORDERS = 4
 CORRECT, TOTALS = slice(0, ORDERS), slice(ORDERS, 2 * ORDERS)
@@ -21,12 +21,16 @@ SYSTEM_LENGTH, REFERENCE_LENGTH = 2 * ORDERS, 2 * ORDERS + 1
 
 def corpus_scores(metric: MetricScore, sums: NDArray[np.float64]) -> NDArray[np.float64]:
     """The scores of summed statistics [..., columns] in the convention of a metric; 0 to 100, but for means."""
-    if is_mean(metric.signature):
-        return sums[..., 0] / sums[..., 1]
-    parts = parts_of(metric.signature)
-    if "nc" in parts:
-        return corpus_chrf(sums)
-    return corpus_bleu(sums, parts["smooth"]) if "smooth" in parts else corpus_ter(sums)
+    match metric.metric:
+        case "BLEU":
+            return corpus_bleu(sums, parts_of(metric.signature)["smooth"])
+        case "chrF":
+            return corpus_chrf(sums)
+        case "TER":
+            return corpus_ter(sums)
+        case "mean":
+            means: NDArray[np.float64] = sums[..., 0] / sums[..., 1]
+            return means
 
 
 def corpus_bleu(statistics: NDArray[np.float64], smoothing: str) -> NDArray[np.float64]:

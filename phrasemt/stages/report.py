@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from phrasemt.artefacts.paths import Paths
+from phrasemt.files.system import digest_file
+from phrasemt.printed.results import file_of
 from phrasemt.stages.stage import Stage, StudyJob, files, of
 from phrasemt.study.compared import ComparedFigure, compared_figures
 from phrasemt.study.schema import SEED
@@ -41,12 +43,14 @@ class MakeTable(Stage):
     language_models: list[str] = of(lambda job: job.study.language_models)  # with perplexities, not translations
     chunking: list[str] = of(lambda job: job.study.chunking)  # systems that decide about chunks
     seeds: list[int] = of(lambda job: job.study.seeds)
-    figures: list[ComparedFigure]  # printed figures that systems stand for
+    figures: list[ComparedFigure]  # places of printed figures that systems stand for
+    printed: dict[str, str]  # sha256 of the printed results of each of their papers
     controls: dict[str, list[str]] = of(lambda job: job.study.controls)  # of systems
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
         study, datasets = job.study, job.study.datasets.items()
+        figures = list(compared_figures(study))
         systems = list(study.titles.items())
         return {
             "title": study.title or study.study,
@@ -58,7 +62,8 @@ class MakeTable(Stage):
             "seeds_of": {name: study.seeds_of(name) for name in study.systems},
             "test_sets": [(name, test_set) for name, dataset in datasets for test_set in dataset.test_sets],
             "contrasts": [(name, split) for name, dataset in datasets for split in dataset.contrastive],
-            "figures": list(compared_figures(study)),
+            "figures": figures,
+            "printed": {paper: digest_file(file_of(paper)) for paper in {one.place.split("/")[0] for one in figures}},
         }
 
 

@@ -17,36 +17,19 @@ _SIZE = "width", "ffn_width", "heads", "encoder_layers", "decoder_layers"
 
 
 class ComparedFigure(Settings):
-    """A printed figure beside a place of the results table.
+    """Where a printed figure stands, and which place of the results table is compared with it.
 
-    place: of the row, `paper/table/row`. kind, column: of the block and the column of the results table. test_sets: of
-    our data set; our figure is the mean over them; empty without the test set. printed_difference: to the
-    row that the baseline of the system stands for; None if it stands for no row of the table, and for the baseline of
-    the paper itself. is_difference: the printed figure is itself that difference.
+    place: of its row, `paper/table/row`; column: of the table of the paper. baseline: the row of that table that the
+    baseline of the system stands for, if any. test_sets: of our data set; empty without the test set of the figure.
     """
 
     system: str
     place: str
-    paper: str
-    table: str
-    row: str
-    heading: str
-    convention: str
-    better: str
-    tolerance: float
-    decimals: int
-    printed: float
-    printed_significant: float | None = None
-    is_difference: bool
-    printed_difference: float | None = None
-    printed_baseline: str | None = None
-    data: str
-    kind: str
     column: str
+    baseline: str | None
     dataset: str
     test_sets: list[str]
     same_data: bool
-    notes: list[str]
 
 
 class ComparedCost(Settings):
@@ -80,7 +63,15 @@ def compared_figures(study: Study) -> Iterator[ComparedFigure]:
             ]
             for dataset in study.datasets:
                 for figure, test_sets, same in _on_dataset(study, dataset, compared, baseline):
-                    yield _compared(name, place, figure, baseline, dataset, test_sets, same)
+                    yield ComparedFigure(
+                        system=name,
+                        place=place,
+                        column=figure.column,
+                        baseline=baseline,
+                        dataset=dataset,
+                        test_sets=test_sets,
+                        same_data=same,
+                    )
 
 
 def compared_costs(study: Study) -> Iterator[ComparedCost]:
@@ -160,50 +151,10 @@ def _on_dataset(
         yield from ((figure, [test_set], False) for figure in chosen)
 
 
-def _compared(
-    system: str, place: str, figure: Figure, baseline: str | None, dataset: str, test_sets: list[str], same: bool
-) -> ComparedFigure:
-    measure, column, data = figure.measure, figure.of_column, figure.data
-    assert measure.ours is not None
-    assert measure.tolerance is not None
-    assert data is not None
-    assert figure.cell.value is not None
-    return ComparedFigure(
-        system=system,
-        place=place,
-        paper=figure.paper.authors,
-        table=figure.of_table.caption,
-        row=figure.of_row.title,
-        heading=column.heading,
-        convention=measure.convention,
-        better=measure.better,
-        tolerance=measure.tolerance,
-        decimals=measure.decimals,
-        printed=figure.cell.value,
-        printed_significant=figure.cell.significant,
-        is_difference=column.difference_to is not None,
-        printed_difference=_printed_difference(figure, baseline),
-        printed_baseline=None if baseline is None else figure.of_table.rows[baseline].title,
-        data=f"{data.about}, {', '.join(figure.test_sets)}",
-        kind=measure.ours.kind,
-        column=measure.ours.column,
-        dataset=dataset,
-        test_sets=test_sets,
-        same_data=same,
-        notes=figure.notes,
-    )
-
-
 def _is_to_the_baseline(figure: Figure) -> bool:
     """Whether a figure is no difference, or one to the row that its row is compared with."""
     to = figure.of_column.difference_to
     return to is None or baseline_place(figure.place) == f"{figure.paper.paper}/{figure.table}/{to}"
-
-
-def _printed_difference(figure: Figure, baseline: str | None) -> float | None:
-    if baseline is None or baseline == figure.row:
-        return None
-    return figure.cell.value if figure.of_column.difference_to == baseline else figure.difference_to(baseline)
 
 
 def _on_data(study: Study, place: str) -> list[str]:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from phrasemt.artefacts.table import DIFFERENCE, HEADINGS
+from phrasemt.artefacts.scores import CONVENTIONS
+from phrasemt.artefacts.table import DIFFERENCE
 from phrasemt.corpus.clean import scripts_of
 from phrasemt.errors import DataError, PhrasemtError, StudyError
 from phrasemt.files.lines import read_lines
@@ -184,7 +185,8 @@ def _refusals(where: str, check: Callable[..., object], *arguments: object) -> I
 
 def _metric_problems(study: Study) -> Iterator[str]:
     """Metrics without a program, or with a column that could be taken for another one."""
-    taken = dict.fromkeys((*HEADINGS.values(), DIFFERENCE), "a column of every table")
+    headings = [convention.heading for convention in CONVENTIONS.values()]
+    taken = dict.fromkeys((*headings, DIFFERENCE), "a column of every table")
     for name, metric in study.metrics.items():
         if shutil.which(metric.words[0]) is None:
             next_step = ". Next: make comet" if metric.model else ""

@@ -12,7 +12,7 @@ from phrasemt.artefacts.translations import ContrastAccuracy
 def cell(value: float, *, width: float | None = None, **others: Any) -> Cell:
     """width: of half the interval."""
     ends = {} if width is None else {"low": value - width, "high": value + width}
-    about = {"signature": "", "sources": [], "by_seed": {1: value}}
+    about = {"better": "higher", "signature": "", "sources": [], "by_seed": {1: value}}
     return Cell(value=value, text=f"{value:.2f}", **{**about, **ends, **others})
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from phrasemt.printed import results
+from phrasemt.printed.results import file_of
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage
 from phrasemt.study.schema import Study
@@ -123,3 +126,14 @@ def test_settings_are_of_the_class_in_the_table() -> None:
 def test_dev_and_test_sets_are_not_filtered() -> None:
     for split in ("dev", "test"):
         assert '"filters":null' in _settings(_study(), "clean_pairs", split=split).canonical_json()
+
+
+def test_an_edit_of_printed_results_is_seen_by_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = _study({"systems.max.stands_for": ["xu2020/table-2/max"]})
+    before = _settings(study, "make_table").canonical_json()
+    paper = file_of("xu2020").read_text()
+    monkeypatch.setattr(results, "FOLDER", tmp_path)
+    file_of("xu2020").write_text(paper)
+    assert _settings(study, "make_table").canonical_json() == before
+    file_of("xu2020").write_text(paper.replace("28.13", "28.14"))
+    assert _settings(study, "make_table").canonical_json() != before

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from phrasemt.artefacts.scores import GainByLength, MetricComparison
+from phrasemt.artefacts.scores import MetricComparison
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.translations import AttentionAnalysis
 from phrasemt.files.attention import AttentionPlace
@@ -25,6 +25,7 @@ from phrasemt.scoring.gains import (
     MORE_THAN_10,
     NATS,
     DecidedPairs,
+    GainByLength,
     Gains,
     groups_up_to,
     quarters,
@@ -52,7 +53,7 @@ def length_analyses(scored: Iterable[Gains], titles: Mapping[str, str]) -> Itera
         groups = next(iter(systems.values()))
         series, rows = [], []
         for title, of_system in systems.items():
-            scores = [group.comparison.system for group in of_system]
+            scores = [comparison.system for comparison in of_system.values()]
             y, low, high = ([getattr(bleu, end) for bleu in scores] for end in ("value", "low", "high"))
             series.append(Series(group=title, x=range(len(groups)), y=y, low=low, high=high))
             rows.append([title, *(f"{bleu.value:.2f} [{bleu.low:.1f}, {bleu.high:.1f}]" for bleu in scores)])
@@ -129,7 +130,7 @@ def control_analyses(table: Table, controls: Controls, scored: Sequence[Gains]) 
             for system, of_system in controls.items()
             for control in of_system
             if {system, control} <= one.of_systems.keys()
-            for tested in [one.of(control, system, joint=[ALL]).joint[0].comparison]
+            for tested in one.of(control, system, joint=[ALL]).joint.values()
         ]
         if rows:
             headings = ["System", "Control", f"Difference in {heading}"]
@@ -200,16 +201,16 @@ def _table_of_gains(caption: str, gains: Mapping[str, GainByLength], *, unit: st
     groups = [f"{one.name} ({one.sentences:,})" for one in (*first.groups, *first.joint)]
     rows = []
     for title, gain in gains.items():
-        of_groups = ((group.comparison, group.sentences) for group in (*gain.groups, *gain.joint))
-        tested = [*of_groups, (gain.slope, sum(group.sentences for group in gain.groups))]
-        rows.append([title, *(_gain(found, decimals, undecided(items, unit)) for found, items in tested)])
+        of_groups = ((group.sentences, tested) for group, tested in (*gain.groups.items(), *gain.joint.items()))
+        tested = [*of_groups, (sum(group.sentences for group in gain.groups), gain.slope)]
+        rows.append([title, *(_gain(found, decimals, undecided(items, unit)) for items, found in tested)])
     return TextTable(caption=caption, headings=["System", *groups, "Slope"], rows=rows)
 
 
 def _gain(found: MetricComparison | None, decimals: int, too_few: str) -> str:
     if found is None:
         return "–"
-    shown, p_value, power = found.shown, found.p_values.over_seeds, found.over_seeds
+    shown, p_value, power = found.difference, found.p_value, found.power
     decimals = decimals_of(shown.value, p_value, decimals)
     text = f"{shown.value:+.{decimals}f} [{shown.low:+.{decimals}f}, {shown.high:+.{decimals}f}]"
     if too_few:

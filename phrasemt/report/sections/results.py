@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from phrasemt.artefacts.scores import lower_is_better
 from phrasemt.artefacts.sidecar import DigestedFile, Evidence, Sidecar
 from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Row, Table, Verdict
 from phrasemt.files.system import check_file
@@ -53,7 +52,7 @@ def sign(cell: Cell) -> str:
     """Return `better` or `worse` for a difference with a mark, else nothing."""
     if not cell.mark:
         return ""
-    return "better" if (cell.value > 0) != lower_is_better(cell.signature) else "worse"
+    return "better" if (cell.value > 0) == (cell.better == "higher") else "worse"
 
 
 def anchor(block: Block, row: Row) -> str:

@@ -152,9 +152,10 @@ def test_averages_over_different_test_sets_are_not_subtracted() -> None:
         base=["zhou2017/table-2/chunk"],
         max=["zhou2017/table-2/word"],
     )
-    found = {figure.heading: figure.printed_difference for figure in compared_figures(of) if figure.system == "max"}
+    card = scorecard(of)
+    found = {entry.heading: entry.printed_difference for entry in card.entries if entry.system == "max"}
     assert found == pytest.approx({"MT02 (dev)": -0.74, "MT03": -0.70, "MT04": -0.66, "MT05": -0.24})
-    assert [figure.heading for figure in compared_figures(of) if figure.system == "base"] == ["Ave."]
+    assert [entry.heading for entry in card.entries if entry.system == "base"] == ["Ave."]
 
 
 def test_what_the_study_lacks_is_not_run() -> None:
@@ -202,7 +203,7 @@ def test_an_average_is_the_mean_over_its_test_sets_with_the_interval_of_the_mean
 def test_figures_of_the_same_pair_of_languages_come_first() -> None:
     """Table 1 of Xu et al. has English-French, too, which nobody compares with English-German."""
     of = study(dataset={"stands_for": None}, base=["xu2020/table-1/base"])
-    assert [(figure.heading, figure.test_sets) for figure in compared_figures(of)] == [("En-De", ["news"])]
+    assert [(figure.column, figure.test_sets) for figure in compared_figures(of)] == [("en-de", ["news"])]
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_differences_come_from_unrounded_scores(finished: GoldenStudy) -> None:
             assert cell.text == f"{cell.value:+.2f}"
             paths = [finished.path("comparison", block.dataset, system=other.system) for other in others]
             parts = [json.loads(path.read_text())["test_sets"][block.test_set] for path in paths]
-            p_values = [part["metrics"][metric]["p_values"]["over_seeds"] for part in parts]
+            p_values = [part["metrics"][metric]["p_value"] for part in parts]
             p = holm(p_values)[others.index(row)]
             assert cell.p_value == p
             assert cell.mark == ("‡" if p < 0.01 else "†" if p < 0.05 else "")
@@ -288,7 +288,7 @@ def test_a_system_with_fewer_seeds_has_means_of_its_own_trainings(built: Built) 
         assert "2 trainings per system (seeds 1, 2). Fewer trainings, of the first seeds: once (1)." in block.notes[0]
     once = {row.system: row for row in table.blocks[0].rows}["once"].cells
     assert once["bleu_tok"].deviation is None
-    assert once["bleu_tok_difference"].p_values is not None
+    assert once["bleu_tok_difference"].p_value is not None
     assert table.trained == {"base": [1, 2], "once": [1], "max": [1, 2]}
     assert "Fewer trainings, of the first seeds: once (1)." in page
     power = once["bleu_tok_difference"].power

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy import stats as distributions
 
-from phrasemt.artefacts.scores import Estimate, OverSeeds
+from phrasemt.artefacts.scores import Power
 from phrasemt.scoring.significance import detectable, power_among, seeds_needed
 
 
@@ -18,10 +18,8 @@ def test_a_detectable_difference_is_found_in_four_of_five_tests(freedom: int, te
 
 
 def test_the_power_of_a_mark_is_that_of_the_corrected_test() -> None:
-    at = Estimate(value=1.0, mean=1.0, low=0.5, high=1.5)
     shown = detectable(0.4, 6)
-    found = OverSeeds(deviation=0.4, freedom=6, detectable=shown, baseline=at, system=at, difference=at)
-    power = power_among(found, 1.0, tests=8)
+    power = power_among(Power(deviation=0.4, freedom=6, detectable=shown), 1.0, tests=8)
     assert power.detectable == pytest.approx(detectable(0.4, 6, 8))
     assert power.detectable > 1.3 * shown
     assert power.seeds_needed == seeds_needed(1.0, 0.4, 0.4, tests=8) != seeds_needed(1.0, 0.4, 0.4)

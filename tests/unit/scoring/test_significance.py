@@ -172,10 +172,10 @@ def test_equals_a_plain_loop_over_seeds(tmp_path: Path) -> None:
         system: [score(tmp_path, lines, references, system=system, seed=seed) for seed, lines in enumerate(runs)]
         for system, runs in sides.items()
     }
-    file = compared(tmp_path, paths["base"], paths["new"], samples=60, seed=11)
+    file = compared(tmp_path, paths["base"], paths["new"], samples=60, seed=11, repeated=[])
     found = file.test_sets["test"]
     difference = found.metrics["bleu_tok"].difference
-    assert found.metrics["bleu_tok"].p_values.koehn2004 == (sum(d <= 0 for d in differences) + 1) / 61
+    assert found.metrics["bleu_tok"].koehn2004 == (sum(d <= 0 for d in differences) + 1) / 61
     everything = list(range(40))
     assert difference.value == pytest.approx(mean_bleu("new", everything) - mean_bleu("base", everything), abs=1e-9)
     assert difference.mean == pytest.approx(sum(differences) / 60, abs=1e-9)
@@ -193,19 +193,18 @@ def test_identical_systems_are_not_significant(tmp_path: Path) -> None:
         [score(tmp_path, lines, references, system="base", seed=seed) for seed in (1, 2)],
         [score(tmp_path, lines, references, system="new", seed=seed) for seed in (1, 2)],
     ).metrics["bleu_tok"]
-    p_values = found.p_values
-    assert p_values.koehn2004 == p_values.two_sided == p_values.over_seeds == 1.0
-    assert found.over_seeds.seeds_needed is None
+    assert found.koehn2004 == found.p_of_sentences == found.p_value == 1.0
+    assert found.power.seeds_needed is None
     assert (found.difference.value, found.difference.low, found.difference.high) == (0, 0, 0)
 
 
 def metric_file(folder: Path, scores: list[float], *, system: str, seed: int, better: str = "higher") -> Path:
     """Scores of a metric of the user."""
     part = {"sentences": len(scores), "score": sum(scores) / len(scores), "by_sentence": scores}
-    part["signature"] = f"words|mean:{better}|count --case:lc|smooth:no"
+    part |= {"better": better, "signature": f"words|mean:{better}|count --case:lc|smooth:no"}
     path = folder / f"{system}-{seed}" / "metric.json"
     place = {"metric": "words", "dataset": "toy", "system": system, "seed": seed}
-    path.write_text(json.dumps({"format": 3, **place, "test_sets": {"test": part}}))
+    path.write_text(json.dumps({"format": 4, **place, "test_sets": {"test": part}}))
     return path
 
 
@@ -239,9 +238,9 @@ def test_means_of_a_metric_of_the_user_equal_plain_loops(tmp_path: Path, better:
     assert found.difference.mean == pytest.approx(sum(differences) / 230)
     assert found.difference.low == pytest.approx(sorted(differences)[5])  # a fortieth of 230 on each side
     not_better = [d <= 0 if better == "higher" else d >= 0 for d in differences]
-    assert found.p_values.koehn2004 == (sum(not_better) + 1) / 231
+    assert found.koehn2004 == (sum(not_better) + 1) / 231
     below = sum(d <= 0 for d in differences)
-    assert found.p_values.two_sided == min(1, 2 * (min(below, 230 - below) + 1) / 231)
+    assert found.p_of_sentences == min(1, 2 * (min(below, 230 - below) + 1) / 231)
 
 
 def test_a_metric_that_one_side_lacks_is_refused(tmp_path: Path) -> None:
@@ -270,9 +269,9 @@ def test_swapping_the_sides_turns_the_sign(tmp_path: Path) -> None:
     )
     assert there.difference.value == -back.difference.value
     assert (there.difference.low, there.difference.high) == (-back.difference.high, -back.difference.low)
-    assert there.p_values.koehn2004 + back.p_values.koehn2004 == pytest.approx(202 / 201)  # no sample is a tie here
-    assert there.p_values.koehn2004 < 0.05
-    assert there.p_values.two_sided == back.p_values.two_sided == 2 * there.p_values.koehn2004
+    assert there.koehn2004 + back.koehn2004 == pytest.approx(202 / 201)  # no sample is a tie here
+    assert there.koehn2004 < 0.05
+    assert there.p_of_sentences == back.p_of_sentences == 2 * there.koehn2004
 
 
 def _over_seeds(folder: Path, *, runs: int = 3, sentences: int = 30) -> tuple[Comparison, dict[str, list[Path]]]:
@@ -322,10 +321,10 @@ def test_samples_over_sentences_and_trainings_equal_plain_loops(tmp_path: Path) 
         parts = (quad(lambda x: 0.375 * (1 + x * x / 4) ** -2.5, -np.inf, (limit - one) / scale)[0] for one in centres)
         return sum(parts) / 400
 
-    assert (found.over_seeds.deviation, found.over_seeds.freedom) == (pytest.approx((squares / 4) ** 0.5), 4)
-    difference = found.over_seeds.difference
+    assert (found.power.deviation, found.power.freedom) == (pytest.approx((squares / 4) ** 0.5), 4)
+    difference = found.difference
     assert difference.mean == pytest.approx(sum(centres) / 400, abs=1e-9)
-    assert found.p_values.over_seeds == pytest.approx(2 * min(below(0), 1 - below(0)), abs=1e-6)
+    assert found.p_value == pytest.approx(2 * min(below(0), 1 - below(0)), abs=1e-6)
     assert (below(difference.low), below(difference.high)) == pytest.approx((0.025, 0.975), abs=1e-6)
 
 
@@ -342,7 +341,7 @@ def _invented_runs(
     times = np.random.default_rng(1).multinomial(40, [1 / 40] * 40, size=250)  # the same sentences for all systems
     names = [str(table) for table in range(tables)]
     return ResampledRuns(
-        signatures=dict.fromkeys(names, "mean:higher"),
+        metrics=dict.fromkeys(names, MetricScore(score=0, metric="mean", better="higher", signature="")),
         scores=dict(zip(names, scores.mean(2), strict=True)),
         statistics=dict(zip(names, scores[..., None], strict=True)),
         samples=dict(zip(names, scores @ times.T / 40, strict=True)),
@@ -372,8 +371,8 @@ def test_of_equal_systems_five_in_a_hundred_are_marked(
         ]
         (_, base), (_, new) = sides[:2]
         for metric in compare_resampled(base, new, variations=seed_variations(sides), kinds=kinds).values():
-            marked += metric.p_values.over_seeds is not None and metric.p_values.over_seeds < 0.05
-            covered += metric.over_seeds is not None and metric.shown.low <= 0 <= metric.shown.high
+            marked += metric.p_value is not None and metric.p_value < 0.05
+            covered += metric.power is not None and metric.difference.low <= 0 <= metric.difference.high
     print(f"{baseline} + {system}, {kinds}, {of_system}: {marked / 40:.1f} % marked, {covered / 40:.1f} % covered")
     assert 0.04 <= marked / 4000 <= 0.06
     assert 0.94 <= covered / 4000 <= 0.96
@@ -384,10 +383,10 @@ def test_one_training_beside_one_is_not_tested() -> None:
     base, new, other = (_invented_runs(draw, runs, of_system=0, of_training=0.1, tables=1) for runs in (1, 1, 3))
     variations = seed_variations(("attention", side) for side in (base, new, other))
     (found,) = compare_resampled(base, new, variations=variations, kinds=("attention", "attention")).values()
-    assert found.p_values.over_seeds is None
-    assert found.over_seeds is not None
+    assert found.p_value is None
+    assert found.power is not None
     (found,) = compare_resampled(base, new, variations=variations, kinds=("attention", "recurrent")).values()
-    assert found.over_seeds is None, "nobody knows how far trainings of the other kind differ"
+    assert found.power is None, "nobody knows how far trainings of the other kind differ"
 
 
 def test_two_kinds_have_the_degrees_of_freedom_of_welch() -> None:
@@ -411,30 +410,30 @@ def test_a_single_run_borrows_the_deviation_of_others(tmp_path: Path) -> None:
     _, paths = _over_seeds(tmp_path)
     sides = [paths["base"][:1], paths["new"][:1]]
     alone = compare(tmp_path, *sides).metrics["bleu_tok"]
-    assert alone.p_values.over_seeds is None
-    assert alone.over_seeds is None, "nobody knows how far trainings differ"
+    assert alone.p_value is None
+    assert alone.power is None, "nobody knows how far trainings differ"
     beside = compare(tmp_path, *sides, repeated=paths["base"]).metrics["bleu_tok"]
-    assert beside.p_values.two_sided == alone.p_values.two_sided
+    assert beside.p_of_sentences == alone.p_of_sentences
     values = [SystemScores.read(path).test_sets["test"].metrics["bleu_tok"].score for path in paths["base"]]
-    assert beside.over_seeds.deviation == pytest.approx(np.std(values, ddof=1))
-    assert beside.over_seeds.freedom == 2
+    assert beside.power.deviation == pytest.approx(np.std(values, ddof=1))
+    assert beside.power.freedom == 2
     mixed = compare(tmp_path, paths["base"], paths["new"][:1]).metrics["bleu_tok"]
-    assert mixed.over_seeds.detectable < beside.over_seeds.detectable
+    assert mixed.power.detectable < beside.power.detectable
 
 
 @pytest.mark.parametrize(("sentences", "lowest"), [(1, 1.0), (2, 0.5), (3, 0.25), (5, 0.0625)])
 def test_few_sentences_allow_no_p_below_that_of_all_swaps(tmp_path: Path, sentences: int, lowest: float) -> None:
     """Each sentence is better: of 2^n swaps two are as extreme. Sentences that both translate alike add nothing."""
     base, new = [[0.1] * sentences + [0.5] * 4], [[0.9] * sentences + [0.5] * 4]
-    found = with_metrics(tmp_path, base, new).p_values
-    assert (found.two_sided, found.koehn2004) == pytest.approx((lowest, lowest / 2), rel=0.3)
-    assert found.two_sided >= lowest
+    found = with_metrics(tmp_path, base, new)
+    assert (found.p_of_sentences, found.koehn2004) == pytest.approx((lowest, lowest / 2), rel=0.3)
+    assert found.p_of_sentences >= lowest
 
 
 def test_no_p_is_0_or_printed_as_0(tmp_path: Path) -> None:
-    found = with_metrics(tmp_path, [[0.1] * 30], [[0.9] * 30]).p_values
-    assert (found.two_sided, found.koehn2004) == (2 / 231, 1 / 231)
-    assert holm([found.two_sided] * 8) == [pytest.approx(16 / 231)] * 8
+    found = with_metrics(tmp_path, [[0.1] * 30], [[0.9] * 30])
+    assert (found.p_of_sentences, found.koehn2004) == (2 / 231, 1 / 231)
+    assert holm([found.p_of_sentences] * 8) == [pytest.approx(16 / 231)] * 8
     assert [p_text(p) for p in (2 / 1001, 0.0004, 0.0999, 0.5)] == ["0.002", "below 0.001", "0.10", "0.50"]
 
 
@@ -464,7 +463,8 @@ def test_scores_of_summed_statistics_are_those_of_sacrebleu(metric: BLEU | CHRF 
     rows = metric._extract_corpus_statistics(hypotheses, [references])
     # the score files have the lengths of BLEU behind its counts
     ours = [[*row[2:], *row[:2]] if isinstance(metric, BLEU) else row for row in rows]
-    described = MetricScore(score=0, signature=str(metric.get_signature()))
+    formula = {CHRF: "chrF", TER: "TER", BLEU: "BLEU"}[type(metric)]
+    described = MetricScore(score=0, metric=formula, better="higher", signature=str(metric.get_signature()))
     for chosen in ([*range(22)], [0], [20], [21], [20, 21], [3, 3, 21]):
         expected = metric._aggregate_and_compute([rows[row] for row in chosen]).score
         found = corpus_scores(described, np.array([ours[row] for row in chosen], dtype=float).sum(0))
