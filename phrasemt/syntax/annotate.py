@@ -1,8 +1,9 @@
 """The stages `parse_sentences` and `tag_sentences`: one job annotates a part of the sentences of a split.
 
-A job takes the buckets with `bucket % jobs == job`. It annotates the sentences missing from the store, in blocks; each
-worker process adds a block as soon as it is done, so a killed job loses only unfinished blocks. The job then reads its
-output from the store in the order of the keys, whatever the number of processes and the earlier content of the store.
+A job takes the buckets with `bucket % jobs == job`. It annotates the sentences missing from the store, in blocks, and
+adds finished blocks together, because each addition makes a file in each bucket: a killed job loses five minutes, or
+65,536 sentences. Where many small files have gathered in a bucket, it merges them. The job then reads its output from
+the store in the order of the keys, whatever the number of processes and the earlier content of the store.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,8 @@ _SENTENCES_PER_BLOCK = 1000
 # Smallest number of blocks for each process: with fewer, the processes would end at very different times.
 _BLOCKS_PER_PROCESS = 8
 _SECONDS_BETWEEN_MESSAGES = 30.0
+# Finished sentences are added to the store when they are so many or waited so long; a killed job loses no more.
+_SENTENCES_PER_ADDITION, _SECONDS_PER_ADDITION = 1 << 16, 300.0
 # Largest fraction of sentences without a tree among given trees. With more, the tokens do not fit.
 _WITHOUT_TREE = 0.1
 
@@ -78,7 +81,6 @@ class _Job:
         self._card = Card.read(annotator)
         what, next_step = f"{stage} needs another kind of annotator", "check which parser or chunker the data set names"
         check_equal(kind, self._card.kind, what, where=annotator, next_step=next_step)
-        self._cache = cache
         self._description = self._card.description
         self._store = AnnotationStore(cache, self._description)
 
@@ -104,24 +106,38 @@ class _Job:
         processes = _processes(cores)
         size = min(_SENTENCES_PER_BLOCK, -(-to_do // (_BLOCKS_PER_PROCESS * processes)))
         results = map_in_order(
-            _annotate_block,
-            batched(sentences, size),
-            jobs=processes,
-            prepare=_prepare,
-            arguments=(self._annotator, self._cache, self._description),
+            _annotate_block, batched(sentences, size), jobs=processes, prepare=_load, arguments=(self._annotator,)
         )
+        keys: list[bytes] = []
+        annotations: list[Annotation] = []
         done = failed = 0
-        start = reported = time.monotonic()
-        for done_now, failed_now in results:
-            done += done_now
-            failed += failed_now
-            now = time.monotonic()
-            rate = done / max(now - start, 1e-9)
-            if now - reported >= _SECONDS_BETWEEN_MESSAGES:
-                reported = now
-                left = (to_do - done) / rate
-                self._log("%s of %s annotated, %.0f/s, %.0f minutes left", f"{done:,}", f"{to_do:,}", rate, left / 60)
+        start = reported = added = time.monotonic()
+        try:
+            for keys_of_block, annotations_of_block in results:
+                keys += keys_of_block
+                annotations += annotations_of_block
+                done += len(annotations_of_block)
+                failed += sum(annotation.failure is not None for annotation in annotations_of_block)
+                now = time.monotonic()
+                rate = done / max(now - start, 1e-9)
+                if now - reported >= _SECONDS_BETWEEN_MESSAGES:
+                    reported = now
+                    left = (to_do - done) / rate / 60
+                    self._log("%s of %s annotated, %.0f/s, %.0f minutes left", f"{done:,}", f"{to_do:,}", rate, left)
+                if len(keys) >= _SENTENCES_PER_ADDITION or now - added >= _SECONDS_PER_ADDITION:
+                    self._add(keys, annotations)
+                    added = time.monotonic()
+        finally:  # also of a job that is interrupted, or whose annotator fails
+            self._add(keys, annotations)
         self._log("%s annotated, %.0f/s, %s of them failed", f"{done:,}", rate, f"{failed:,}")
+
+    def _add(self, keys: list[bytes], annotations: list[Annotation]) -> None:
+        """Move annotations to the store."""
+        self._store.add(key_array(keys), annotations)
+        keys.clear()
+        annotations.clear()
+        for bucket in self._buckets:
+            self._store.merge_small_files(bucket)
 
     def _from_store(self, keys_of: Mapping[int, Keys]) -> Iterator[tuple[Keys, list[Annotation]]]:
         for bucket, keys in keys_of.items():
@@ -176,24 +192,20 @@ def _processes(cores: int) -> int:
     return 1 if torch_has_gpu() else cores
 
 
-def _prepare(
-    annotator: Path, cache: Path, description: Mapping[str, Any]
-) -> tuple[StanzaAnnotator | TreeAnnotator, AnnotationStore]:
+def _load(annotator: Path) -> StanzaAnnotator | TreeAnnotator:
     from phrasemt.syntax.stanza.annotators import load_annotator
 
-    return load_annotator(annotator), AnnotationStore(cache, description)
+    return load_annotator(annotator)
 
 
 def _annotate_block(
-    prepared: tuple[StanzaAnnotator | TreeAnnotator, AnnotationStore], block: KeyedSentences
-) -> tuple[int, int]:
-    """Annotate sentences and store the result; returns the number of sentences and of failures."""
-    annotator, store = prepared
+    annotator: StanzaAnnotator | TreeAnnotator, block: KeyedSentences
+) -> tuple[Sequence[bytes], list[Annotation]]:
+    """The keys of a block and its annotations."""
     keys, sentences = zip(*block, strict=True)
     annotations = annotator.annotate(sentences)
     assert len(annotations) == len(sentences), "an annotation for each sentence"
-    store.add(key_array(keys), annotations)
-    return len(annotations), sum(annotation.failure is not None for annotation in annotations)
+    return keys, annotations
 
 
 def distinct_sentences(tokens: Path, cores: int) -> tuple[Keys, NDArray[np.intp]]:

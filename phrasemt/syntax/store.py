@@ -13,8 +13,10 @@ failures, the one in the file whose name comes first. Memory: the annotations of
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,6 +41,8 @@ from phrasemt.syntax.annotations import (
 
 FORMAT = 1  # of the card
 CARD = "card.json"
+# A bucket with more small files than this is merged; at the size of a large one, a file is merged no further.
+_SMALL_FILES, _LARGE_BYTES = 16, 1 << 23  # about 45,000 trees of 13 words
 _FILE_NAME = re.compile(r"[0-9a-f]{32}\.arrow")
 
 
@@ -157,23 +161,37 @@ class AnnotationStore:
                     unfinished.write_bytes(data)
         return added
 
+    def merge_small_files(self, bucket: int) -> None:
+        """Merge the small files of a bucket if they are many. Others' files stay, for they may not be removable."""
+        folder = self._bucket_folder(bucket)
+        small = []
+        for name in sorted(_names(folder)):
+            with suppress(FileNotFoundError):  # merged by another process
+                state = (folder / name).stat()
+                if state.st_size < _LARGE_BYTES and state.st_uid == os.geteuid():
+                    small.append(folder / name)
+        if len(small) > _SMALL_FILES:
+            self._merge([file for _, file in self.blobs.load_all(small, self._read)], Cleaning())
+
     def clean(self) -> Cleaning:
         """Merge the files of each bucket into one, and remove leftovers."""
         done = Cleaning()
         for bucket in range(BUCKETS):
-            files = list(self.files(bucket))
-            if len(files) < 2:
-                continue
-            annotations: list[Annotation] = []
-            for file in files:
-                annotations += file.batch.annotations(np.arange(len(file.batch.keys)))
-            merged = self.add(np.concatenate([file.batch.keys for file in files]), annotations)
-            # The merged file is on disk before the others go, so a reader always finds each sentence.
-            for file in files:
-                if file.path not in merged:
-                    done.remove_blob(file.path)
+            self._merge(list(self.files(bucket)), done)
         done.remove_leftovers(self.folder)
         return done
+
+    def _merge(self, files: Sequence[StoredFile], done: Cleaning) -> None:
+        if len(files) < 2:
+            return
+        annotations: list[Annotation] = []
+        for file in files:
+            annotations += file.batch.annotations(np.arange(len(file.batch.keys)))
+        merged = self.add(np.concatenate([file.batch.keys for file in files]), annotations)
+        # The merged file is on disk before the others go, so a reader always finds each sentence.
+        for file in files:
+            if file.path not in merged:
+                done.remove_blob(file.path)
 
     def _bucket_folder(self, bucket: int) -> Path:
         return self.folder / f"{bucket:02}"

@@ -17,9 +17,9 @@ from phrasemt.artefacts.syntax import Card, Kind, ModelFile
 from phrasemt.errors import MismatchError
 from phrasemt.files.lines import write_lines
 from phrasemt.stages.syntax import AnnotateSentences
-from phrasemt.syntax import annotate
+from phrasemt.syntax import annotate, store
 from phrasemt.syntax.annotate import parse_sentences, tag_sentences
-from phrasemt.syntax.annotations import Annotation, Annotations, parser_tokens, sentence_key
+from phrasemt.syntax.annotations import BUCKETS, Annotation, Annotations, parser_tokens, sentence_key
 
 
 def expected(tokens: Sequence[str]) -> Annotation:
@@ -190,6 +190,36 @@ def test_an_annotator_of_another_kind(folder):
     check([folder.path / "tags"], numbered(3))
 
 
+def test_a_job_writes_few_files(folder, monkeypatch):
+    folder.write(numbered(1000))
+    folder.parse()
+    of_one_addition = len(list((folder.path / "cache").rglob("*.arrow")))
+    assert of_one_addition == BUCKETS
+    monkeypatch.setattr(annotate, "_SENTENCES_PER_ADDITION", 100)
+    monkeypatch.setattr(store, "_SMALL_FILES", 3)
+    whole = folder.parse(cache="fresh").read_bytes()
+    assert len(list((folder.path / "fresh").rglob("*.arrow"))) <= 3 * BUCKETS
+    assert folder.parse().read_bytes() == whole
+
+
+def test_a_job_that_fails_keeps_what_it_has_finished(folder, monkeypatch):
+    class Failing(Fake):
+        def annotate(self, sentences: Sequence[Sequence[str]]) -> list[Annotation]:
+            if any("750" in tokens for tokens in sentences):
+                raise KeyboardInterrupt
+            return super().annotate(sentences)
+
+    folder.write(numbered(800))
+    module = SimpleNamespace(load_annotator=lambda card: Failing(folder.notes))
+    with monkeypatch.context() as context:
+        context.setitem(sys.modules, "phrasemt.syntax.stanza.annotators", module)
+        with pytest.raises(KeyboardInterrupt):
+            folder.parse()
+    assert len(folder.asked()) == 700
+    check([folder.parse()], numbered(800))
+    assert len(folder.asked()) == 100
+
+
 def test_a_killed_job_keeps_its_finished_blocks(folder):
     folder.write(numbered(800))
     folder.card()
@@ -201,7 +231,8 @@ def test_a_killed_job_keeps_its_finished_blocks(folder):
         f"folder = t.Folder(Path({str(folder.path)!r}))\n"
         "sys.modules['phrasemt.syntax.stanza.annotators'] = t.SimpleNamespace("
         "load_annotator=lambda card: Slow(folder.notes))\n"
-        "t.annotate._SENTENCES_PER_BLOCK = 10\nt.annotate._processes = lambda cores: cores\n"
+        "t.annotate._SENTENCES_PER_BLOCK = t.annotate._SENTENCES_PER_ADDITION = 10\n"
+        "t.annotate._processes = lambda cores: cores\n"
         "folder.parse(cores=2)\n"
     )
     job = subprocess.Popen([sys.executable, "-c", code])
@@ -217,4 +248,4 @@ def test_a_killed_job_keeps_its_finished_blocks(folder):
     after = folder.asked()
     assert len(set(before)) < 800
     assert set(before) | set(after) == set(map(" ".join, sentences(numbered(800))))
-    assert len(before) + len(after) <= 800 + 2 * 10  # what was under way
+    assert len(before) + len(after) <= 800 + 5 * 10  # what was under way: two blocks of each process, and one to add

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import random
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +19,7 @@ from hypothesis import strategies as st
 from phrasemt.errors import DamagedFileError
 from phrasemt.files.blobs import Cleaning
 from phrasemt.syntax.annotations import BUCKETS, Annotation, key_array
-from phrasemt.syntax.store import AnnotationStore
+from phrasemt.syntax.store import _SMALL_FILES, AnnotationStore
 
 CARD = {"format": 1, "kind": "constituency", "fingerprint": "ab" * 16}
 OTHER = {**CARD, "fingerprint": "cd" * 16}
@@ -118,7 +122,55 @@ def write_many(cache: Path, writer: int, additions: int) -> None:
     """Sentences of one's own and sentences that the other writer adds too, in small files."""
     store = AnnotationStore(cache, CARD)
     for number in range(additions):
-        add(store, numbered(number % 250, 1000 * (writer + 1) + number))
+        known = numbered(number % 250, 1000 * (writer + 1) + number)
+        add(store, known)
+        for key in known:
+            store.merge_small_files(key[0] >> 2)
+
+
+def test_many_small_files_are_merged(tmp_path, monkeypatch):
+    store = AnnotationStore(tmp_path, CARD)
+    known = {bytes([0, number, *bytes(14)]): Annotation(str(number), None) for number in range(40)}
+    for key, annotation in known.items():
+        add(store, {key: annotation})
+        store.merge_small_files(0)
+        assert len(files(store)) <= _SMALL_FILES
+    assert (found(store, known), unusual(store)) == (known, [])
+    monkeypatch.setattr("phrasemt.syntax.store._SMALL_FILES", 1)
+    with monkeypatch.context() as context:
+        context.setattr(os, "geteuid", lambda: os.getuid() + 1)  # of another user
+        before = files(store)
+        store.merge_small_files(0)
+        assert files(store) == before != []
+    largest = max(before, key=lambda path: path.stat().st_size)
+    monkeypatch.setattr("phrasemt.syntax.store._LARGE_BYTES", largest.stat().st_size)
+    store.merge_small_files(0)
+    assert len(files(store)) == 2
+    assert largest in files(store)
+    assert found(store, known) == known
+
+
+@pytest.mark.parametrize("delay", [0.05, 0.2, 0.35])
+def test_killed_while_it_merges(tmp_path, delay):
+    code = (
+        f"import sys\nsys.path[:] = {sys.path!r}\nimport test_store as t, phrasemt.syntax.store as module\n"
+        "from pathlib import Path\nmodule._SMALL_FILES = 1\n"
+        f"store = t.AnnotationStore(Path({str(tmp_path)!r}), t.CARD)\n"
+        "for number in range(100_000):\n"
+        "    key = bytes([number % 2, number // 2 % 256, number // 512, *bytes(13)])\n"
+        "    t.add(store, {key: t.Annotation('text', None)})\n    print(key.hex(), flush=True)\n"
+        "    store.merge_small_files(0)\n"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    lines = [writer.stdout.readline()]
+    time.sleep(delay)
+    writer.kill()
+    lines += writer.stdout.read().splitlines()
+    writer.wait()
+    known = {bytes.fromhex(line): Annotation("text", None) for line in lines if len(line.strip()) == 32}
+    store = AnnotationStore(tmp_path, CARD)
+    assert (found(store, known), store.blobs.damaged) == (known, [])
 
 
 def test_two_writers_add_hundreds_of_times(tmp_path):
