@@ -12,6 +12,7 @@ import pytest
 SMALLEST = {
     "decoding.py": "--sizes '2+2 x 128' --systems transformer --sentences 1 --rounds 1 --precision float32",
     "peers/peers.py": "--rounds 1 --toolkits phrasemt",
+    "scale.py": "--scale 0.005",
     "systems.py": "--systems +Max --batches 1 --threads 1 --precision float32 --length 5",
     "training.py": "--pairs 200 --words 50 --updates 2 --processes 1 --precision float32",
 }
