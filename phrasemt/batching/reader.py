@@ -37,7 +37,7 @@ from phrasemt.machine.launch import PASSED_ON
 from phrasemt.phrase_modes import PHRASE_MODES
 from phrasemt.study.architectures import ModelInputs, PhraseSegmentation
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, LONGEST_SENTENCE, NULL_LABEL
-from phrasemt.syntax.segmenters import ngram_ends
+from phrasemt.syntax.ngrams import ngram_ends
 
 log = logging.getLogger("phrasemt.batching")
 

@@ -29,7 +29,8 @@ from phrasemt.stages.syntax import ExtractPhrases, MeasurePhrases
 from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.syntax import segmenters
 from phrasemt.syntax.annotations import Annotation, Annotations, parser_tokens, required, sentence_key
-from phrasemt.syntax.segmenters import Segmenter, SourceSentence, ngram_ends, tree_nodes
+from phrasemt.syntax.ngrams import ngram_ends
+from phrasemt.syntax.segmenters import Segmenter, SourceSentence, tree_nodes
 from phrasemt.syntax.word_offsets import SplitLines, offsets_of_block, split_lines
 
 log = logging.getLogger("phrasemt.phrases")

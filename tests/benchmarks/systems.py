@@ -28,7 +28,7 @@ from phrasemt.study.architectures import (
     TransformerModel,
 )
 from phrasemt.symbols import EOS_LABEL
-from phrasemt.syntax.segmenters import ngram_ends
+from phrasemt.syntax.ngrams import ngram_ends
 
 VOCABULARY, TOKENS = 8000, 1000
 LAYERS = {"width": 256, "heads": 4, "ffn_width": 1024}

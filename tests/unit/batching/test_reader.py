@@ -19,7 +19,7 @@ from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.columns import RaggedArray, write_columns
 from phrasemt.study.architectures import BiscaleModel, PhraseRepresentationModel, PhraseSegmentation, TransformerModel
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, LONGEST_SENTENCE, NULL_LABEL
-from phrasemt.syntax.segmenters import ngram_ends
+from phrasemt.syntax.ngrams import ngram_ends
 
 PARSE = PhraseSegmentation(mode="parse")
 MODEL = PhraseRepresentationModel(phrase=PARSE)

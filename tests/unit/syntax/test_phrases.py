@@ -21,8 +21,9 @@ from phrasemt.stages.syntax import ExtractPhrases
 from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.syntax import phrases, segmenters
 from phrasemt.syntax.annotations import Annotation, parser_tokens, sentence_key, write_annotations
+from phrasemt.syntax.ngrams import ngram_ends, phrase_tokens
 from phrasemt.syntax.phrases import extract_phrases
-from phrasemt.syntax.segmenters import ngram_ends, phrase_tokens, random_tree, right_tree
+from phrasemt.syntax.segmenters import random_tree, right_tree
 
 # Lengths (positions with </s>) and n_tok = max(min(8, ceil(L/6)), 3).
 BY_HAND = {
