@@ -81,7 +81,7 @@ def study_name(study: Path) -> str:
 def finished_file(path: str | Path, what: str, study: Path) -> Path:
     """A file that a run of the study makes. Raises PhrasemtError, which says `what`, if it is not there yet."""
     if not Path(path).is_file():
-        next_step = f"make study STUDY={study if study.suffix else 'STUDY.yaml'}"
+        next_step = f"phrasemt run {study if study.suffix else 'STUDY'}"
         raise PhrasemtError(what, where=path, found="no such file", next_step=next_step)
     return Path(path)
 

@@ -20,6 +20,7 @@ from phrasemt.corpus.clean import Cleaning, WrittenLanguage
 from phrasemt.corpus.compare_splits import doubts
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
+from phrasemt.runs.site import of_checkout
 from phrasemt.stages.corpus import CleanPairs
 from phrasemt.study.datasets import CleaningFilters
 from phrasemt.study.schema import System
@@ -75,7 +76,7 @@ def run(options: argparse.Namespace) -> None:
         if problem := problem_of_language(language):
             raise PhrasemtError(problem, where=language, next_step="give both with --languages, e.g. --languages en de")
     write_text(options.study, "\n".join(_lines(options, languages)) + "\n")
-    log.info("phrasemt init: %s; next: phrasemt check %s, then make study STUDY=%s", *[options.study] * 3)
+    log.info("phrasemt init: %s; next: phrasemt check %s, then phrasemt run %s", *[options.study] * 3)
 
 
 def _lines(options: argparse.Namespace, languages: Sequence[str]) -> Iterator[str]:
@@ -87,6 +88,9 @@ def _lines(options: argparse.Namespace, languages: Sequence[str]) -> Iterator[st
     for name, doubt in doubts({**read, "train": train}):
         log.warning("phrasemt init: warning: %s: %s", name, doubt)
     yield f"# Written by `phrasemt init` for {options.minutes:g} minutes of this machine, if nothing else runs there."
+    schema = Path(of_checkout("workflow/schemas/study.schema.json"))
+    place = schema if schema.is_absolute() else Path(os.path.relpath(schema, options.study.parent))
+    yield f"# yaml-language-server: $schema={place}"
     yield "# config/README.md explains every key."
     yield f"study: {re.sub(r'[^a-zA-Z0-9_+-]', '-', options.study.stem)}"
     yield "seeds: [1]  # of each system; one training proves little, three show what the choice of a seed does"

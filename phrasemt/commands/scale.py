@@ -147,7 +147,7 @@ def run(options: argparse.Namespace) -> None:
             "the file exists", where=options.output, next_step="name another file with --output, or remove this one"
         )
     write_text(options.output, text)
-    log.info("phrasemt scale: %s; next: make study STUDY=%s", options.output, options.output)
+    log.info("phrasemt scale: %s; next: phrasemt run %s", options.output, options.output)
 
 
 def scaled(raw: Mapping[str, Any], study: Study, size: str) -> Values:

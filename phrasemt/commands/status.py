@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -51,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
         status = status_of(path, now, estimate) if path else None
         trainings = [("data set", "system", "seed", "update", "dev", "best", "state"), *trainings_of(study, now)]
         if status is None and len(trainings) == 1:
-            next_step = "make study STUDY=STUDY.yaml"
+            next_step = "phrasemt run STUDY"
             raise PhrasemtError(
                 "no run of this study has begun here yet", where=runs_folder(study), next_step=next_step
             )
@@ -62,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
             lines += ["trainings", *(f"  {line}" for line in table(trainings, right_aligned=("seed", "update", "dev")))]
         if status and status.outlook:
             lines.append(status.outlook)
-        print((CLEAR_SCREEN if options.watch else "") + "\n".join(lines), flush=True)
+        print((CLEAR_SCREEN if options.watch and sys.stdout.isatty() else "") + "\n".join(lines), flush=True)
         if not options.watch or status is None or status.state != "running":
             return
         time.sleep(_SECONDS_BETWEEN_LOOKS)

@@ -34,6 +34,8 @@ from phrasemt.stages import STAGES
 
 # Names the note of the run that a process belongs to; Snakemake's jobs inherit it, on other machines too.
 RUN = "PHRASEMT_RUN"
+# Set for Snakemake by `phrasemt run`, which says itself what becomes of the jobs.
+CONSOLE = "PHRASEMT_CONSOLE"
 # A process of another machine cannot be asked; it counts as dead this many seconds after its last heartbeat.
 SILENCE = 600
 # Seconds by which the clock of the machine may have been corrected since a process began.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import logging
 import os
 import re
 import signal
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from snakemake.io import regex_from_filepattern
+from snakemake.logging import logger as snakemake_log
+from snakemake_interface_logger_plugins.common import LogEvent
 
 from phrasemt.artefacts.paths import LOGS
 from phrasemt.artefacts.sidecar import SUFFIX
@@ -28,6 +31,7 @@ from phrasemt.machine.gpus import visible_gpus
 from phrasemt.machine.launch import refuse_stray_rank
 from phrasemt.machine.slurm import cancel, jobs_here
 from phrasemt.runs.notes import (
+    CONSOLE,
     RUN,
     PlannedJob,
     RunNote,
@@ -50,6 +54,12 @@ from phrasemt.workflow.flow import Files, Flow
 from phrasemt.workflow.inputs import Wildcards
 
 DEFAULT_STUDY = Path("config.yaml")
+# What Snakemake says of a job that failed, besides the events of the job.
+_OF_FAILED_JOBS = (
+    "CalledProcessError in file",
+    "Exiting because a job execution failed",
+    "At least one job did not complete successfully",
+)
 _GPUS = re.compile(r"\bgpus?(?:-per-node)?[:=](?:[^\W\d]\w*:)?(\d+)")  # gpu:2, gpu:a100:2, --gpus-per-node=4
 
 
@@ -84,9 +94,27 @@ def open_study(workflow: Any, config: Mapping[str, Any]) -> Flow:
     return flow
 
 
+def _quieten(workflow: Any) -> None:
+    """Leave on the console what Snakemake says of itself when something is wrong; its log file keeps all."""
+
+    def is_shown(record: logging.LogRecord) -> bool:
+        if workflow.execution_settings is None or workflow.dryrun:  # it runs no jobs
+            return True
+        event, message = getattr(record, "event", None), record.getMessage()
+        of_job = event in (LogEvent.JOB_ERROR, LogEvent.GROUP_ERROR) or any(one in message for one in _OF_FAILED_JOBS)
+        return record.levelno >= logging.ERROR and not of_job
+
+    for handler in snakemake_log.handlers:
+        if handler.name == "DefaultStreamHandler":
+            handler.addFilter(is_shown)
+
+
 def _prepare(workflow: Any, study: Study, path: Path) -> Flow:
     """What jobs need. path: of the study, or where it would be."""
     if workflow.is_main_process:
+        if os.environ.pop(CONSOLE, None):  # not in jobs
+            Journal.quiet = True
+            _quieten(workflow)
         refuse_stray_rank(several=False)
         if workflow.resource_settings.nodes and workflow.resource_settings.cores == 1:
             # So does Snakemake begin a dry run for a cluster, and would show that no job had more than one core.
@@ -229,10 +257,11 @@ def cancel_jobs_left() -> None:
 class Journal:
     """Writes the note of a run: Snakemake's main process, which alone has hooks, says when it begins and ends.
 
-    opened: the journal of the last study that was opened in this process.
+    opened: the journal of the last study that was opened in this process. quiet: `phrasemt run` says how it ends.
     """
 
     opened: ClassVar[Journal | None] = None
+    quiet: ClassVar[bool] = False
 
     def __init__(self, workflow: Any, study: str, text: str) -> None:
         """`text` is the study file as it was read."""
@@ -270,7 +299,8 @@ class Journal:
         self.end("failed" if scheduler._errors or scheduler._executor_error else "stopped")
         if self._path is not None:  # otherwise jobs of another run may be the reason
             cancel_jobs_left()
-            print(*failures(status_of(self._path, now())), sep="\n", file=sys.stderr)
+            if not self.quiet:
+                print(*failures(status_of(self._path, now())), sep="\n", file=sys.stderr)
 
     def end(self, state: State) -> None:
         self._heart.close()

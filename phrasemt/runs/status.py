@@ -42,7 +42,7 @@ _SHORTEST_BOUND = 60
 
 @dataclass(frozen=True, kw_only=True)
 class JobStatus:
-    """A job of a run. note: None until it begins; training: the last report of a training.
+    """A job of a run. note: None until it begins; training: the last report of a training, also of one that stopped.
 
     blocked: it waits for one that has failed, so it does not begin unless that one is tried again.
     """
@@ -156,7 +156,7 @@ def status_of(path: Path, now: datetime, estimate: Callable[[PlannedJob], float 
         raise PhrasemtError(what, where=path, next_step=next_step)
     found: list[JobStatus] = []
     for planned in run.jobs:
-        job = _job_status(planned, path.name, now)
+        job = job_status(planned, path.name, now)
         if run.state == "finished":  # all are done, whatever their notes say; `snakemake --touch` runs no stages
             job = replace(job, state="done")
         elif job.state == "waiting" and any(found[other].state in ("failed", "blocked") for other in planned.after):
@@ -171,11 +171,11 @@ def status_of(path: Path, now: datetime, estimate: Callable[[PlannedJob], float 
     )
 
 
-def _job_status(job: PlannedJob, run: str, now: datetime) -> JobStatus:
+def job_status(job: PlannedJob, run: str, now: datetime) -> JobStatus:
     """A job of the run whose note has this name, as the note of its stage says."""
     path = stage_note(job.log or "")
     note = StageNote.read(path)
-    if note is None or note.run != run or note.state == "stopped":  # a stage that was stopped comes back
+    if note is None or note.run != run:
         return JobStatus(planned=job, state="waiting")
     if note.state == "finished":
         return JobStatus(planned=job, state="done", note=note)
@@ -183,11 +183,11 @@ def _job_status(job: PlannedJob, run: str, now: datetime) -> JobStatus:
     if "state" in [file.name for file in STAGES[job.rule].stage_files("folder")]:
         notes = notes_of_trainings(str(Path(job.outputs[0]).parent))
         reports = [one.training for one in notes if one.run == run and one.training]
+    training = max(reports, key=lambda report: report.reported, default=None)
+    if note.state == "stopped":  # it comes back
+        return JobStatus(planned=job, state="waiting", training=training)
     return JobStatus(
-        planned=job,
-        state="running" if note.is_running(path, now) else "failed",
-        note=note,
-        training=max(reports, key=lambda report: report.reported, default=None),
+        planned=job, state="running" if note.is_running(path, now) else "failed", note=note, training=training
     )
 
 
@@ -202,7 +202,8 @@ def _expected(
         if job.state not in ("running", "waiting"):
             pass
         elif job.training and job.training.seconds_left is not None:
-            seconds = job.training.seconds_left - max(0.0, (now - job.training.reported).total_seconds())
+            since = (now - job.training.reported).total_seconds() if job.state == "running" else 0.0
+            seconds = job.training.seconds_left - max(0.0, since)
         else:
             if (seconds := recorded.seconds(job.planned)) is None:
                 seconds = estimate(job.planned)
@@ -217,13 +218,31 @@ def _expected(
 
 
 def failures(status: Status) -> Iterator[str]:
-    """Yield the last lines of a run that failed: each failed job with its error and its log."""
+    """Yield each failed job with its error and its log, then `ending`."""
     failed = status.of_state("failed")
-    for job in failed[:MOST_SHOWN]:
-        assert job.note is not None
-        yield f"failed: {job.title}: {job.note.error or DISAPPEARED}\n  log: {job.planned.log}"
+    yield from map(failure, failed[:MOST_SHOWN])
     if len(failed) > MOST_SHOWN:
         yield f"and {len(failed) - MOST_SHOWN:,} more failed"
+    yield from ending(status)
+
+
+def failure(job: JobStatus) -> str:
+    """The error of a failed job, and its log."""
+    assert job.note is not None
+    return f"failed: {job.title}: {job.note.error or DISAPPEARED}\n  log: {job.planned.log}"
+
+
+def ending(status: Status) -> Iterator[str]:
+    """Yield the last lines of a run that was stopped or failed: what is saved, and how to go on."""
+    failed = status.of_state("failed")
+    if status.state == "stopped":
+        saved = ", ".join(
+            f"{job.planned.name.rpartition('/')[2]} at update {job.training.update:,} of {job.training.max_updates:,}"
+            for job in status.jobs
+            if job.state != "done" and job.training
+        )
+        done = f"Stopped after {len(status.of_state('done')):,} of {job_count(len(status.jobs))}."
+        yield f"{done} Saved: {saved}." if saved else done
     fix = "fix the cause; " if failed else ""
     yield f"Next: {fix}the same command goes on. `phrasemt status {status.run.study}` shows where the run is."
 
@@ -243,11 +262,11 @@ def trainings_of(study: str, now: datetime) -> list[tuple[str, ...]]:
     Of several trainings of a system and seed under different settings, the one that reported last.
     """
     folders = Path().glob(Paths(study).model.glob)
-    rows = [row for folder in folders if (row := _training_row(folder, now))]
+    rows = [row for folder in folders if (row := training_row(folder, now))]
     return sorted(rows, key=lambda row: (*row[:2], len(row[2]), row[2]))
 
 
-def _training_row(folder: Path, now: datetime) -> tuple[str, ...] | None:
+def training_row(folder: Path, now: datetime) -> tuple[str, ...] | None:
     """The training in models/<system>/<seed>/; None before it begins. Unknown cells are empty."""
     record = None
     with contextlib.suppress(PhrasemtError):  # missing or damaged

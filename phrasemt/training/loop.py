@@ -414,6 +414,8 @@ class _Run:
             self.folder.save_latest(self.trainer, self.progress)
 
     def _stop(self) -> NoReturn:
+        if self.reporter is not None:
+            self.reporter.note_progress(self.progress.update)  # which the saved state has
         self.group.barrier()  # wait until the first process has saved the state
         raise StoppedError(
             f"stopped after update {self.progress.update} and saved the state: "

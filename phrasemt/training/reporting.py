@@ -78,7 +78,7 @@ class Reporter(ExitStack):
         """Report the means over the updates since the last report: the other fields of `UpdateReport`."""
         report = UpdateReport(update=update, **self._now(), **means)
         self._write("train", report, {**report.model_dump(exclude={"update", "seconds", "parts"}), **report.parts})
-        self._note_progress(update, tokens_per_second=report.tokens_per_second)
+        self.note_progress(update, tokens_per_second=report.tokens_per_second)
         if time.monotonic() >= self._next_line:
             self._next_line = time.monotonic() + _SECONDS_BETWEEN_LINES
             left = self._report.seconds_left
@@ -101,7 +101,7 @@ class Reporter(ExitStack):
         scores = evaluation.model_dump(exclude={"update", "measurements"}, exclude_none=True)
         times = report.model_dump(include={"evaluation_seconds", "memory_mib"})
         self._write("dev", report, {**scores, **evaluation.measurements, **times})
-        self._note_progress(evaluation.update)
+        self.note_progress(evaluation.update)
         log.info(
             "update %d: dev %s%s; evaluations take %.1f %% of the time",
             evaluation.update,
@@ -118,7 +118,7 @@ class Reporter(ExitStack):
         for name, value in scalars.items():
             self._board.add_scalar(f"{group}/{name}", value, report.update)
 
-    def _note_progress(self, update: int, **changes: Any) -> None:
+    def note_progress(self, update: int, **changes: Any) -> None:
         """Take a report into the note, which is written now if it was not a moment ago."""
         done = update - self._report.first_update
         left = (self._report.max_updates - update) * (time.monotonic() - self._started) / done if done else None

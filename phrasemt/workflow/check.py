@@ -62,11 +62,6 @@ def warnings_of(study: Study) -> Iterator[str]:
     mirror = os.environ.get(MIRROR)
     if mirror and not Path(mirror).is_dir():
         yield f"{MIRROR}: no such folder: {mirror}; all corpora are downloaded"
-    if not study.repeated and study.baselines.keys() & set(study.translating):
-        yield (
-            f"seeds: {study.seeds}: every system is trained once, so no difference is tested; name several "
-            "(`phrasemt plan STUDY --detect 0.5` says how many a gain of 0.5 BLEU needs)"
-        )
     for name in study.models:
         warnings = _warnings_of_training(study.models[name].training)
         yield from (f"systems.{name}.training: {warning}" for warning in warnings)

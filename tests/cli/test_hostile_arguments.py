@@ -67,7 +67,7 @@ HOSTILE = {
     "trace mine.yaml": "mine.yaml: not a pair",
     "describe --system bsae": "bsae: no such system (expected one of base, large; did you mean 'base'?)",
     "translate text.en --system nope": "nope: no such system",
-    "trace test:17": "test.arrow: test is not prepared yet (found no such file). Next: make study",
+    "trace test:17": "test.arrow: test is not prepared yet (found no such file). Next: phrasemt run",
     "trace tset:17": "tset: no such split (expected one of train, dev, test; did you mean 'test'?)",
     f"trace test:{DIGITS}": "not a pair",
     "trace test:²": "not a pair",

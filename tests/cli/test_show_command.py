@@ -30,5 +30,5 @@ def test_the_table_and_where_the_report_is(phrasemt: Phrasemt, golden: Path) -> 
 
 
 def test_without_results_it_says_what_to_run(phrasemt: Phrasemt) -> None:
-    said = f"{TABLE}: there are no results yet (found no such file). Next: make study STUDY=config.yaml\n"
+    said = f"{TABLE}: there are no results yet (found no such file). Next: phrasemt run config.yaml\n"
     assert phrasemt("show") == (2, "", f"phrasemt show: error: {said}")

@@ -192,7 +192,7 @@ def test_a_job_that_takes_longer_than_expected_is_named(status: Status) -> None:
 def test_a_study_that_never_ran(status: Status) -> None:
     code, out, err = status("unheard")
     assert (code, out) == (2, "")
-    assert "logs/unheard/runs: no run of this study has begun here yet. Next: make study" in err
+    assert "logs/unheard/runs: no run of this study has begun here yet. Next: phrasemt run STUDY" in err
     code, _, err = status("missing.yaml")
     assert code == 2
     assert "missing.yaml" in err

@@ -163,13 +163,6 @@ def test_settings_without_effect_are_warned_of(tmp_path: Path, training: str, wa
     assert list(warnings_of(load_study(path))) == [f"systems.base.training: {warning}" for warning in warnings]
 
 
-def test_a_study_whose_differences_nobody_can_test_is_warned_of(tmp_path: Path) -> None:
-    path = tmp_path / "study.yaml"
-    for text, warned in ((RIGHT, 1), (RIGHT.replace("datasets", "seeds: [1, 2]\ndatasets", 1), 0)):
-        path.write_text(text)
-        assert sum("every system is trained once" in warning for warning in warnings_of(load_study(path))) == warned
-
-
 def test_the_baseline_translates_where_anything_does(tmp_path: Path, problems_of: Problems) -> None:
     path = tmp_path / "study.yaml"
     model = "{family: language_model, width: 16, heads: 2}"
