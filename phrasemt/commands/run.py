@@ -56,7 +56,8 @@ def run(options: argparse.Namespace) -> None:
         next_step = "make install here (first `rm .venv` if it is a link), and activate .venv"
         raise PhrasemtError(what, where=Path.cwd(), found=CHECKOUT, next_step=next_step)
     check.run(Namespace(studies=[options.study]))
-    unlock.run(Namespace(cancel=False))
+    if not unlock.run(Namespace(cancel=False)):  # which has said why, and what to do
+        sys.exit(PhrasemtError.exit_code)
     place = ["--snakefile", of_checkout("workflow/Snakefile"), "--profile", of_checkout(options.profile)]
     command = [sys.executable, "-m", "snakemake", *place, "--configfile", options.study]
     command += ["--dry-run"] * options.dry_run + ([f"--cores={options.cores}"] if options.cores else [])

@@ -11,13 +11,13 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from phrasemt.artefacts.paths import LOGS
 from phrasemt.errors import PhrasemtError
 from phrasemt.machine.slurm import cancel_jobs_here, jobs_here
-from phrasemt.runs.notes import StageNote, processes_here, running_notes, runs_folder
+from phrasemt.runs.notes import CLAIMS, StageNote, dead_claims, processes_here, running_notes
 
 log = logging.getLogger("phrasemt.unlock")
 
@@ -29,21 +29,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cancel", action="store_true", help="cancel the Slurm jobs that the killed run left behind")
 
 
-def run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> bool:
     """Remove Snakemake's locks of this folder, or print what still runs here, or whose they may be.
 
-    Raises PhrasemtError for --cancel while a Snakemake process, of this machine or of another one, waits for the jobs.
+    Returns whether a run can begin. Raises PhrasemtError for --cancel while a Snakemake process, of this machine or of
+    another one, waits for the jobs.
     """
-    if jobs := jobs_here():
-        if not options.cancel:
-            log.info(
-                "unlock: Slurm jobs of a run in this folder have not ended: %s. Nothing was done. "
-                "Next: make sure that no Snakemake process waits for them on any login node, then run "
-                "`phrasemt unlock --cancel`",
-                ", ".join(jobs),
-            )
-            return
-        if running := [process for name, process in _working() if name == "snakemake"]:
+    running = [process for name, process in _working() if name == "snakemake"]
+    jobs = jobs_here()
+    if jobs and options.cancel:
+        if running:
             raise PhrasemtError(
                 "the run of these Slurm jobs is still going; nothing was cancelled",
                 where=Path.cwd(),
@@ -52,26 +47,36 @@ def run(options: argparse.Namespace) -> None:
             )
         cancel_jobs_here()
         log.info("unlock: cancelled Slurm jobs %s", ", ".join(jobs))
-    locks = list(LOCKS.glob("*"))
-    if not locks:
-        return
-    if working := list(_working(cancelled=jobs)):
+    elif jobs and not running:
+        log.info(
+            "unlock: Slurm jobs of a run in this folder have not ended: %s. Nothing was done. Next: `phrasemt unlock "
+            "--cancel`, when no Snakemake process waits for them on any login node",
+            ", ".join(jobs),
+        )
+        return False
+    claims, locks = dead_claims(), list(LOCKS.glob("*"))
+    if locks:
+        working = list(_working(cancelled=jobs))
         found = ", ".join(f"{name} ({process})" for name, process in working)
-        if any(name == "snakemake" for name, _ in working):
+        if running:
             log.info("unlock: another run goes on here: %s. A study that makes other files can run beside it", found)
-            return
-        why, next_step = f"{found} still runs here", "wait for it or end it with `kill`, then run this again"
-    elif others := [lock for lock in locks if os.getuid() not in (0, lock.stat().st_uid)]:
-        # The working folders of the processes of other users are not readable.
-        why, next_step = f"it belongs to another user ({others[0].owner()})", f"let them call this, or {_BY_HAND}"
-    elif not _have_notes(locks):
-        why, next_step = "no run has written a note since: it has just begun, or was killed then", _BY_HAND
-    else:
-        for lock in locks:
-            lock.unlink(missing_ok=True)
+            return True
+        if working:
+            why, next_step = f"{found} still runs here", "wait for it or end it with `kill`, then run this again"
+        elif others := [lock for lock in locks if os.getuid() not in (0, lock.stat().st_uid)]:
+            # The working folders of the processes of other users are not readable.
+            why, next_step = f"it belongs to another user ({others[0].owner()})", f"let them call this, or {_BY_HAND}"
+        elif not claims:
+            why, next_step = "no run of phrasemt was killed here", _BY_HAND
+        else:
+            why = next_step = ""
+        if why:
+            log.info("unlock: the lock remains, because %s. Next: %s", why, next_step)
+            return False
         log.info("unlock: removed the lock of a killed run")
-        return
-    log.info("unlock: the lock remains, because %s. Next: %s", why, next_step)
+    for path in (*locks, *claims):
+        path.unlink(missing_ok=True)
+    return True
 
 
 def _working(cancelled: Collection[str] = ()) -> Iterator[tuple[str, str]]:
@@ -79,18 +84,13 @@ def _working(cancelled: Collection[str] = ()) -> Iterator[tuple[str, str]]:
 
     cancelled: Slurm jobs that have ended, perhaps without a chance to say so.
     """
-    here = dict(processes_here())
-    yield from ((name, f"process {process}") for process, name in here.items())
-    for _, note in running_notes(LOGS):
+    named = dict(processes_here())
+    yield from ((name, f"process {process}") for process, name in named.items())
+    for _, note in (*running_notes(CLAIMS), *running_notes(LOGS)):
         if isinstance(note, StageNote):
             name, ended = note.stage, note.queue_job in cancelled
         else:
             name, ended = "snakemake", False
-        if note.pid not in here and not ended:
+        if note.pid not in named and not ended:
+            named[note.pid] = name  # a run has a claim, too
             yield name, f"process {note.pid} on {note.host}"
-
-
-def _have_notes(locks: Sequence[Path]) -> bool:
-    """Whether a run has written a note since the last lock was made: its process is known then."""
-    notes = [path.stat().st_mtime for path in Path().glob(f"{runs_folder('*')}/*.json")]
-    return max(notes, default=0) >= max(lock.stat().st_mtime for lock in locks)

@@ -7,6 +7,9 @@ Three kinds of work write a note, all in one format:
 - a stage, `<log of the stage>.json`.
 - a training, `note.json` beside its `metrics.jsonl`: also its last report of progress.
 
+A Snakemake that is about to lock files claims the folder by a note of the same form, `.snakemake/claims/*.json`, which
+it removes when it ends. So the lock of a killed one has a claim whose process is dead, even if there was no run yet.
+
 `phrasemt status` reads notes. The time of a note's file is the last heartbeat. A disk that is full, or a folder that
 cannot be written, ends no stage. Jobs on other nodes write them, so they are files and no rows of a database: SQLite,
 as the library snkmt uses it, is not safe on file systems of clusters.
@@ -14,9 +17,11 @@ as the library snkmt uses it, is not safe on file systems of clusters.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import platform
+import secrets
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -36,6 +41,7 @@ from phrasemt.stages import STAGES
 RUN = "PHRASEMT_RUN"
 # Set for Snakemake by `phrasemt run`, which says itself what becomes of the jobs.
 CONSOLE = "PHRASEMT_CONSOLE"
+CLAIMS = Path(".snakemake/claims")
 # A process of another machine cannot be asked; it counts as dead this many seconds after its last heartbeat.
 SILENCE = 600
 # Seconds by which the clock of the machine may have been corrected since a process began.
@@ -246,6 +252,21 @@ def running_notes(folder: Path) -> Iterator[tuple[Path, RunNote | StageNote]]:
         note = RunNote.read(path) or StageNote.read(path)
         if note is not None and note.is_running(path, now):
             yield path, note
+
+
+def claim() -> None:
+    """Note that this process, a Snakemake, works in this folder, until it ends."""
+    path, alive = (CLAIMS / f"{secrets.token_hex(8)}.json").absolute(), contextlib.ExitStack()
+    StageNote(stage="snakemake").write(path)
+    alive.callback(path.unlink, missing_ok=True)
+    alive.enter_context(heartbeat(path))
+    atexit.register(alive.close)
+
+
+def dead_claims() -> list[Path]:
+    """The claims of processes that were killed."""
+    living = {path for path, _ in running_notes(CLAIMS)}
+    return [path for path in CLAIMS.glob("*.json") if path not in living]
 
 
 def processes_here() -> Iterator[tuple[int, str]]:

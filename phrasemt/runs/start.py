@@ -36,6 +36,7 @@ from phrasemt.runs.notes import (
     PlannedJob,
     RunNote,
     State,
+    claim,
     commit_of_code,
     heartbeat,
     new_run,
@@ -109,12 +110,27 @@ def _quieten(workflow: Any) -> None:
             handler.addFilter(is_shown)
 
 
+class _Claim(logging.Handler):
+    """Claims the folder at the first word of a run, which comes before its lock. Hooks of a workflow come after it."""
+
+    def __init__(self, workflow: Any) -> None:
+        super().__init__()
+        self._workflow = workflow
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._workflow.executor_plugin is not None and self._workflow.execution_settings is not None:  # it executes
+            snakemake_log.removeHandler(self)
+            if not self._workflow.dryrun:
+                claim()
+
+
 def _prepare(workflow: Any, study: Study, path: Path) -> Flow:
     """What jobs need. path: of the study, or where it would be."""
     if workflow.is_main_process:
         if os.environ.pop(CONSOLE, None):  # not in jobs
             Journal.quiet = True
             _quieten(workflow)
+        snakemake_log.addHandler(_Claim(workflow))
         refuse_stray_rank(several=False)
         if workflow.resource_settings.nodes and workflow.resource_settings.cores == 1:
             # So does Snakemake begin a dry run for a cluster, and would show that no job had more than one core.

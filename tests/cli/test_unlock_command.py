@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -11,9 +14,11 @@ from typing import Any
 
 import pytest
 from invented_runs import RUN, ago, begun, gone, job, keep_silent, stage
+from workplace import STUDY
 
 from phrasemt.commands.unlock import LOCKS
 from phrasemt.errors import PhrasemtError
+from phrasemt.runs.notes import CLAIMS, StageNote
 from phrasemt.runs.start import refuse_same_outputs
 
 LOCK = LOCKS / "0.output.lock"
@@ -28,17 +33,23 @@ def _locked(here: Path) -> None:
     LOCK.write_text("results/demo/table.md\n")
 
 
+def _claimed(**changes: Any) -> None:
+    StageNote(stage="snakemake", **changes).write(CLAIMS / "one.json")
+
+
 def _killed() -> None:
     begun(TRAINING, **HERE, pid=gone())
+    _claimed(**HERE, pid=gone())
 
 
-def _ended_elsewhere() -> None:
-    begun(TRAINING, state="finished")
+def _killed_before_its_note() -> None:
+    _claimed(**HERE, pid=gone())
 
 
 def _silent_elsewhere() -> None:
     begun(TRAINING)
-    keep_silent(LOCK, LONG)
+    _claimed(host="elsewhere")
+    keep_silent(CLAIMS / "one.json", LONG)
     keep_silent(RUN, LONG)
 
 
@@ -67,24 +78,29 @@ def _stage_of_another_user_here() -> None:
     stage(TRAINING, **HERE, pid=os.getppid(), started=ago(seconds=-5))
 
 
-def _beginning() -> None:
-    """The lock of a run that has not come to its note, after a run that was killed."""
+def _beginning_elsewhere() -> None:
+    """A run that has not come to its note, after one that was killed."""
     _killed()
-    keep_silent(RUN, LONG)
+    StageNote(stage="snakemake", host="elsewhere", pid=18).write(CLAIMS / "other.json")
+
+
+def _not_ours() -> None:
+    """A lock that no run of phrasemt made."""
 
 
 @pytest.mark.parametrize(
     ("situation", "message"),
     [
         (_killed, None),
-        (_ended_elsewhere, None),
+        (_killed_before_its_note, None),
         (_silent_elsewhere, None),
         (_running_elsewhere, "another run goes on here: snakemake (process 17 on elsewhere). A study that makes"),
         (_other_study_running_elsewhere, "another run goes on here: snakemake (process 17 on elsewhere)"),
         (_in_a_container_of_this_name, "another run goes on here: snakemake (process "),
         (_stage_elsewhere, "the lock remains, because train_model (process 17 on node7) still runs here"),
         (_stage_of_another_user_here, f"because train_model (process {os.getppid()} on {platform.node()}) still runs"),
-        (_beginning, "the lock remains, because no run has written a note since: it has just begun, or was"),
+        (_beginning_elsewhere, "another run goes on here: snakemake (process 18 on elsewhere)"),
+        (_not_ours, "the lock remains, because no run of phrasemt was killed here"),
     ],
 )
 def test_only_the_lock_of_a_dead_run_is_removed(
@@ -130,3 +146,30 @@ def test_no_run_begins_beside_one_that_makes_the_same_files() -> None:
     refuse_same_outputs([own])
     with pytest.raises(PhrasemtError, match=r"train_model/max: another run makes the same files .*17 on elsewhere"):
         refuse_same_outputs([own, TRAINING])
+
+
+# Snakemake, killed when it opens a file of which this is a part of the path.
+_KILLED = """
+import os, runpy, sys
+part = sys.argv.pop(1)
+sys.addaudithook(lambda event, arguments: (
+    event == "open" and part in str(arguments[0]) and arguments[2] & os.O_WRONLY and os.kill(os.getpid(), 9)))
+runpy.run_module("snakemake", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize("part", [".snakemake/claims/", ".snakemake/locks/", "logs/tiny/runs/"])
+def test_a_run_that_is_killed_at_its_start_leaves_nothing_in_the_way(
+    part: str, repository: Path, phrasemt: Callable[..., Any]
+) -> None:
+    LOCK.unlink()
+    Path("study.yaml").write_text(STUDY)
+    snakemake = ["--snakefile", str(repository / "workflow/Snakefile"), "--cores", "1", "--configfile", "study.yaml"]
+    done = subprocess.run(
+        [sys.executable, "-c", _KILLED, part, *snakemake], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    said = phrasemt("unlock")
+    assert "the lock remains" not in said.err
+    assert not list(LOCKS.iterdir())
+    assert not list(CLAIMS.glob("*.json"))

@@ -128,7 +128,9 @@ def test_a_killed_run_is_cleared_away_before_another_begins(site: Site, untouche
     run.wait(PATIENCE)
 
     assert "--unlock" in site.finish(site.start(site.record), code=1)
-    assert f"Slurm jobs of a run in this folder have not ended: {job}. Nothing was done" in _unlock(site)
+    said = _unlock(site)
+    assert f"Slurm jobs of a run in this folder have not ended: {job}. Nothing was done" in said
+    assert "Next: `phrasemt unlock --cancel`" in said
     # Also for those who unlock as Snakemake proposes.
     assert site.run(*site.command("--unlock")).returncode == 0
     refused = site.finish(site.start(site.record), code=2)
