@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import phrasemt
 from phrasemt.commands import COMMANDS, GROUPS
 from phrasemt.commands._arguments import Output, in_range, refuse_inputs
-from phrasemt.errors import PhrasemtError, StoppedError, did_you_mean, lacks_memory, message_of
+from phrasemt.errors import PhrasemtError, StoppedError, did_you_mean, in_own_code, lacks_memory, message_of
 from phrasemt.machine.launch import is_first, launched, refuse_stray_rank
 from phrasemt.machine.slurm import requeue_this_job
 from phrasemt.runs.notes import open_note, run_of_this_process, stage_note
@@ -36,7 +36,7 @@ _MOST_CORES = 4_096  # of a machine. Rules name the cores of a stage, so they ma
 def main(arguments: list[str] | None = None) -> int:
     """Runs a subcommand; returns the exit code.
 
-    0, 1 for a mistake of ours, 2 for an error that a user can fix, 85 for work that stopped on request.
+    0, 1 for a mistake of phrasemt, 2 for an error that a user can fix, 85 for work that stopped on request.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     _write_utf_8()
@@ -75,7 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        if lacks_memory(error):
+        if lacks_memory(error) or in_own_code(error):
             log.error("phrasemt %s: error: %s", options.command, message_of(error))
             return 2
         log.exception("phrasemt %s: %s", options.command, message_of(error))

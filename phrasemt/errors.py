@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import errno
 import signal
+import traceback
 from collections.abc import Iterable
 
 
@@ -93,6 +94,18 @@ def lacks_memory(error: BaseException) -> bool:
     )
 
 
+own_code: set[str] = set()
+"""The files of families of your own that this process has imported."""
+
+
+def in_own_code(error: BaseException) -> str | None:
+    """The file and line of your own code at which an error arose; None for an error elsewhere."""
+    if isinstance(error, SyntaxError) and error.filename in own_code:
+        return f"{error.filename}, line {error.lineno}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in own_code]
+    return f"{frames[-1].filename}, line {frames[-1].lineno}, in {frames[-1].name}" if frames else None
+
+
 def did_you_mean(name: str, allowed: Iterable[str], *, cutoff: float = 0.6) -> str:
     """The end of a message about an unknown name: the nearest of the allowed names, or nothing if none is near."""
     near = difflib.get_close_matches(name.lower(), allowed, n=1, cutoff=cutoff)
@@ -124,6 +137,9 @@ def message_of(error: BaseException) -> str:
             what = (error.strerror or str(error)).lower()
             next_step = _NEXT_STEPS.get(error.errno or 0, "fix this and run again")
         return str(PhrasemtError(what, where=error.filename or None, next_step=next_step))
+    if place := in_own_code(error):
+        next_step = "correct it; `phrasemt check STUDY` tries the model"
+        return str(PhrasemtError(f"{type(error).__name__}: {error}", where=place, next_step=next_step))
     if isinstance(error, Exception):
         return f"a mistake in phrasemt, not of yours: {error!r}. Next: report it, with the log"
     code = 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else getattr(error, "code", None)

@@ -27,7 +27,7 @@ from phrasemt.files.lines import read_lines, write_atomic
 from phrasemt.files.system import digest_bytes, digest_file
 from phrasemt.files.yaml import format_yaml, parse_yaml
 from phrasemt.registry.corpora import corpus
-from phrasemt.study.architectures import has_module, own_settings
+from phrasemt.study.architectures import file_of, has_module, own_settings
 from phrasemt.study.datasets import Dataset, RegistryText
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
@@ -87,7 +87,7 @@ def write_capsule(study: Study, capsule: Path, *, all_references: bool) -> list[
             waiting += dict.fromkeys(file.path for file in files if file.path not in waiting)
     members[STUDY] = format_yaml(study.model_dump(mode="json", exclude_unset=True)).encode()
     for family in {system.model.family for system in study.models.values() if own_settings(system.model.family)}:
-        members[f"{FAMILIES}/{family}.py"] = (Path(__file__).parents[1] / "models" / f"{family}.py").read_bytes()
+        members[f"{FAMILIES}/{family}.py"] = file_of(family).read_bytes()
     sidecars = map(Sidecar.read, Path(Paths(study.study).results).rglob(f"*{SUFFIX}"))
     digests = {file.path: file.sha256 for sidecar in sidecars for file in sidecar.outputs.values()}
     digests |= {path: digest_bytes(content) for path, content in members.items()}

@@ -11,10 +11,11 @@ from pathlib import Path
 
 from phrasemt.commands.corpora import files_of_study
 from phrasemt.corpus.compare_splits import doubts, sample_of
-from phrasemt.errors import StudyError
+from phrasemt.errors import StudyError, in_own_code
 from phrasemt.files.lines import count_lines
 from phrasemt.files.source_file import MIRROR
 from phrasemt.runs.site import make_cache_of_snakemake
+from phrasemt.study.architectures import file_of, own_settings
 from phrasemt.study.datasets import RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.workflow.check import read_study, warnings_of
@@ -37,7 +38,7 @@ def run(options: argparse.Namespace) -> None:
     for path in options.studies:
         try:
             study = read_study(path)
-            if problems := list(_wrong_lengths(study)):
+            if problems := [*_wrong_lengths(study), *_mistakes_in_own_families(study)]:
                 raise StudyError(path, problems)
         except StudyError as error:
             bad.append(error)
@@ -71,6 +72,19 @@ def _wrong_lengths(study: Study) -> Iterator[str]:
                     f"datasets.{name}: dev and test take {taken:,} of {pairs:,} pairs, and train gets none; next: "
                     "choose smaller numbers"
                 )
+
+
+def _mistakes_in_own_families(study: Study) -> Iterator[str]:
+    """Yield why models of your own cannot be made, or cannot score a pair."""
+    for name, system in study.models.items():
+        if own_settings(system.model.family):
+            from phrasemt.models.cost import cost_of  # which brings torch, as the family does
+
+            try:
+                cost_of(system.model, source_vocabulary=99, target_vocabulary=99)
+            except Exception as error:  # code of anybody can fail in any way
+                where = in_own_code(error) or str(file_of(system.model.family))
+                yield f"systems.{name}.model: {where}: {type(error).__name__}: {error}"
 
 
 def _doubts(study: Study) -> Iterator[str]:

@@ -302,15 +302,24 @@ def run_of_this_process() -> Path | None:
 
 
 def commit_of_code() -> str | None:
-    """The commit of this phrasemt, with `-dirty` after local changes; None outside of a checkout or without git."""
+    """The commit of this phrasemt, with `-dirty` after local changes; None outside of a checkout or without git.
+
+    A new file in a folder of code, such as a family of your own, is a change, too.
+    """
     folder = Path(__file__).parents[2]
-    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     if not (folder / ".git").exists():  # a checkout above is that of another program
         return None
+
+    def answer(*command: str) -> str:
+        git = ["git", "-C", str(folder), *command]
+        return subprocess.run(git, check=True, capture_output=True, text=True, timeout=20).stdout.strip()
+
     try:
-        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=20).stdout.strip()
+        commit = answer("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+        new = answer("ls-files", "--others", "--exclude-standard", "phrasemt", "rules", "workflow")
     except (OSError, subprocess.SubprocessError):
         return None
+    return f"{commit}-dirty" if new and not commit.endswith("-dirty") else commit
 
 
 def now() -> datetime:

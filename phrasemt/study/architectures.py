@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 
 from pydantic import (
@@ -26,6 +28,7 @@ from pydantic import (
     model_validator,
 )
 
+from phrasemt.errors import own_code
 from phrasemt.fields import Depth, Number, Positions, Probability, Settings, UserPath, Width, refuse, sections
 from phrasemt.phrase_modes import PHRASE_MODES
 from phrasemt.symbols import CHUNK_LABELS
@@ -548,10 +551,16 @@ def own_settings(family: object) -> type[Architecture] | None:
     """
     if not isinstance(family, str) or family in _NAMES or not has_module(family):
         return None
-    found = getattr(importlib.import_module(f"phrasemt.models.{family}"), "Settings", None)
-    if not (isinstance(found, type) and issubclass(found, Architecture)):
+    own_code.add(str(file_of(family)))
+    settings = getattr(importlib.import_module(f"phrasemt.models.{family}"), "Settings", None)
+    if not (isinstance(settings, type) and issubclass(settings, Architecture)):
         return None
-    return found if family in get_args(found.model_fields["family"].annotation) else None
+    return settings if family in get_args(settings.model_fields["family"].annotation) else None
+
+
+def file_of(family: str) -> Path:
+    """The file of a family."""
+    return Path(__file__).parents[1] / "models" / f"{family}.py"
 
 
 def _added_by_own_family(model: Architecture) -> int:
@@ -571,6 +580,13 @@ def _of_any_family(value: Any, of_the_papers: ValidatorFunctionWrapHandler) -> A
     own = own_settings(value.get("family") if isinstance(value, dict) else getattr(value, "family", None))
     if own is None:
         return of_the_papers(value)
+    module = sys.modules[own.__module__]
+    if not callable(getattr(module, "build", None)):
+        raise ValueError(f"{module.__file__}: no function build, which makes the model")
+    try:
+        own.model_rebuild()
+    except NameError as error:  # of an annotation
+        raise ValueError(f"{module.__file__}: {str(error).splitlines()[0]}") from None
     # A union, so that the place of a mistake begins with the family, as for the families of the papers.
     kinds: Any = Annotated[own | TransformerModel, Discriminator("family")]
     return TypeAdapter(kinds).validate_python(value)

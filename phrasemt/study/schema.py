@@ -302,7 +302,8 @@ class Metric(Settings):
     heading: Title | None = Field(None, description="heading of the column; null: the name of the metric")
     better: Literal["higher", "lower"] = Field("higher", description="which scores are the better ones")
     files: list[UserPath] = Field(
-        default_factory=list, description="files that the command reads; a change of one runs the metric again"
+        default_factory=list,
+        description="files that the command reads besides those that it names; a change of one runs the metric again",
     )
 
     @model_validator(mode="before")
@@ -346,6 +347,13 @@ class Metric(Settings):
     @property
     def words(self) -> list[str]:
         return shlex.split(self.command)
+
+    @property
+    def files_read(self) -> list[Path]:
+        """`files`, and your own files that the command names, such as its program."""
+        words = [] if self.model else [Path(word) for word in self.words]
+        named = [word for word in words if not word.is_absolute() and word.is_file()]
+        return list(dict.fromkeys([*self.files, *named]))
 
 
 class Study(Settings):

@@ -33,6 +33,7 @@ from phrasemt.workflow.trained_system import initial_weights, read_manifest
 _GENERATED_LANGUAGES = (("en", "de"), ("en", "en"), ("de", "de"))
 # Of each text that a study names, before a run. Stages check every line.
 _LINES_READ = 100
+_OF_PROGRAMS = (".jar", ".js", ".pl", ".py", ".r", ".R", ".rb", ".sh")
 _CLOCKS_DIFFER = 60  # seconds, of the machines of a cluster, at most
 
 
@@ -189,6 +190,9 @@ def _metric_problems(study: Study) -> Iterator[str]:
         elif metric.model and not metric.files[-1].is_file():
             next_step = "" if metric.model.endswith(".ckpt") else f". Next: make comet MODEL={metric.model}"
             yield f"metrics.{name}.model: no such file: {metric.files[-1]}{next_step}"
+        for word in metric.words[1:]:
+            if Path(word).suffix in _OF_PROGRAMS and not Path(word).is_file():
+                yield f"metrics.{name}.command: no such file: {word}"
         heading = metric.heading or name
         if heading in taken:
             yield f"metrics.{name}: its heading {heading!r} is that of {taken[heading]}; give another `heading`"

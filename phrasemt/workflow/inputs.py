@@ -207,7 +207,7 @@ FILES: dict[str, dict[str, _Files]] = {
             str(study.outside[job.system].files(study.datasets)[job.dataset, job.split])
         ]
     },
-    "score_metric": {"files": lambda study, job: list(map(str, study.metrics[job.metric].files))},
+    "score_metric": {"files": lambda study, job: list(map(str, study.metrics[job.metric].files_read))},
 }
 
 

@@ -54,3 +54,26 @@ def test_the_page_leads_to_a_table(commands: list[str], tmp_path: Path) -> None:
     assert "systems: base, window" in printed[0]
     assert "window: 4" in (tmp_path / "micro.yaml").read_text()
     assert "| Window of 4 tokens " in printed[-1]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "told"),
+    [
+        ("def near(mask", "def near((mask", r"line \d+: SyntaxError: "),
+        ("window: Positions = Field", "window: Position = Field", "name 'Position' is not defined"),
+        ("def build(", "def built(", "no function build, which makes the model"),
+        ("distances_TT == 0)", "distances_TT[1:] == 0)", r"line \d+, in near: RuntimeError: "),
+        ("    return Transformer(", "    return dict(", "AttributeError: "),
+    ],
+)
+def test_a_mistake_in_the_family_is_told_by_file_and_line(
+    commands: list[str], tmp_path: Path, right: str, wrong: str, told: str
+) -> None:
+    family = tmp_path / "phrasemt" / "models" / "window_attention.py"
+    text = family.read_text()
+    assert right in text
+    family.write_text(text.replace(right, wrong))
+    said = run(commands[0], tmp_path, code=2).stderr
+    assert re.search(rf"models/window_attention\.py(: |, )({told})", said), said
+    assert "Traceback" not in said
+    assert "report it" not in said

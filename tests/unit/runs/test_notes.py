@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import platform
+import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -136,3 +137,17 @@ def test_notes_of_old_runs_are_removed_except_those_of_running_ones(monkeypatch:
         f"{number}.{kind}" for number in (1, 3, 4) for kind in ("json", "yaml")
     ]
     assert json.loads((folder / "1.json").read_text())["state"] == "running"
+
+
+def test_a_new_file_of_code_is_a_change_of_the_commit(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("phrasemt/runs", "rules", "workflow"):
+        (here / folder).mkdir(parents=True)
+    monkeypatch.setattr(notes, "__file__", str(here / "phrasemt" / "runs" / "notes.py"))
+    identity = ["-c", "user.name=n", "-c", "user.email=e"]
+    subprocess.run(["git", "init", "--quiet"], check=True)
+    subprocess.run(["git", *identity, "commit", "--quiet", "--allow-empty", "--message=m"], check=True)
+    clean = notes.commit_of_code()
+    (here / "mine.txt").touch()  # data of one's own changes no code
+    assert notes.commit_of_code() == clean
+    (here / "phrasemt" / "mine.py").touch()
+    assert notes.commit_of_code() == f"{clean}-dirty"

@@ -181,6 +181,18 @@ def test_a_name_that_begins_like_an_option_reaches_its_stage(tmp_path: Path, mon
     ]
 
 
+def test_the_program_of_a_metric_is_one_of_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    metrics = {"m": {"command": "python3 mine.py {hypotheses}", "files": ["table.txt"]}}
+    (tmp_path / "table.txt").touch()
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(_study(tmp_path) | {"metrics": metrics}))
+    with pytest.raises(StudyError, match=r"metrics\.m\.command: no such file: mine\.py"):
+        read_study(tmp_path / "study.yaml")
+    (tmp_path / "mine.py").touch()
+    flow = Flow(read_study(tmp_path / "study.yaml"))
+    assert flow.files("score_metric", "files")(_wildcards(metric="m")) == ["table.txt", "mine.py"]
+
+
 def test_references_of_dev_are_refused(tmp_path: Path) -> None:
     raw = _study(tmp_path)
     raw["datasets"]["mine"]["splits"]["dev"][0]["references"] = ["x.de"]
