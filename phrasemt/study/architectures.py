@@ -28,7 +28,7 @@ from pydantic import (
     model_validator,
 )
 
-from phrasemt.errors import own_code
+from phrasemt.errors import did_you_mean, own_code
 from phrasemt.fields import Depth, Number, Positions, Probability, Settings, UserPath, Width, refuse, sections
 from phrasemt.phrase_modes import PHRASE_MODES
 from phrasemt.symbols import CHUNK_LABELS
@@ -536,7 +536,7 @@ class BiscaleModel(RecurrentModel):
 
 
 _OfThePapers = TransformerModel | PhraseRepresentationModel | LanguageModel | Dl4mtModel | BiscaleModel
-_NAMES = {name for kind in sections(_OfThePapers) for name in get_args(kind.model_fields["family"].annotation)}
+_NAMES = [name for kind in sections(_OfThePapers) for name in get_args(kind.model_fields["family"].annotation)]
 
 
 def has_module(family: str) -> bool:
@@ -577,8 +577,16 @@ def _added_by_own_family(model: Architecture) -> int:
 
 
 def _of_any_family(value: Any, of_the_papers: ValidatorFunctionWrapHandler) -> Any:
-    own = own_settings(value.get("family") if isinstance(value, dict) else getattr(value, "family", None))
+    family = value.get("family") if isinstance(value, dict) else getattr(value, "family", None)
+    own = own_settings(family)
     if own is None:
+        if (
+            isinstance(family, str)
+            and family not in _NAMES
+            and not (did_you_mean(family, _NAMES) or has_module(family))
+        ):
+            allowed = f"{', '.join(_NAMES)}, or a family of your own"
+            raise ValueError(f"family: found {family!r}, allowed: {allowed}, which would be the file {file_of(family)}")
         return of_the_papers(value)
     module = sys.modules[own.__module__]
     if not callable(getattr(module, "build", None)):

@@ -15,7 +15,7 @@ from pydantic import Tag, ValidationError
 from phrasemt.errors import StudyError, did_you_mean
 from phrasemt.fields import PATTERNS, Settings, sections
 from phrasemt.files.yaml import parse_yaml
-from phrasemt.study.architectures import file_of, has_module, own_settings
+from phrasemt.study.architectures import has_module, own_settings
 from phrasemt.study.presets import RENAMED
 from phrasemt.study.schema import Study
 
@@ -124,8 +124,6 @@ def _problems(error: ValidationError) -> Iterator[str]:
                 if key == "family" and has_module(context["tag"]):
                     class_ = f"a class Settings(Architecture) with family: Literal[{found}]"
                     near = f"; phrasemt/models/{context['tag']}.py needs {class_} (docs/adding-a-system.md)"
-                elif key == "family" and not near:
-                    near = f"; a family of your own is a file {file_of(context['tag'])} (docs/adding-a-system.md)"
                 yield f"{where}.{key}: found {found}, allowed: {', '.join(allowed)}{near}"
             case "union_tag_not_found":
                 yield f"{where}.family: missing"

@@ -14,6 +14,7 @@ import pytest
 from warm_python import WarmPython
 
 from phrasemt.cli import main
+from phrasemt.study.architectures import file_of
 
 RIGHT = """\
 study: small
@@ -150,6 +151,12 @@ TRANSCRIPTS = {
         'Literal["cost"] (docs/adding-a-system.md)\n'
         "  - seed: unknown key; did you mean 'seeds'?; allowed: study, title, seeds, ...\n"
         "  - training: unknown key; it belongs to systems.<name>; allowed: study, title, seeds, ...\n",
+    ),
+    "a family of one's own whose file is not here": (
+        RIGHT.replace("family: transformer", "family: window_attention"),
+        "  - systems.base.model: family: found 'window_attention', allowed: transformer, phrase_representation, "
+        "language_model, dl4mt, biscale, or a family of your own, which would be the file "
+        f"{file_of('window_attention')}\n",
     ),
     "values of another type": (
         RIGHT.replace(
