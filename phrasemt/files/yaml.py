@@ -8,7 +8,7 @@ times as long.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -39,6 +39,31 @@ def parse_yaml(text: str) -> Any:
         raise ValueError("a tag that does not fit its value") from None
     except RecursionError:
         raise ValueError("too many levels, or an alias inside the block that it stands for") from None
+
+
+def line_of_key(text: str, keys: Sequence[str]) -> int | None:
+    """The line of a key in the text of a YAML file, which may come from a merge key; None if it is not there.
+
+    keys: those that lead to it, and places in lists.
+    """
+    import yaml
+
+    node, line = yaml.compose(text, Loader=yaml.CSafeLoader), None
+    for key in keys:
+        if isinstance(node, yaml.SequenceNode):
+            node = node.value[int(key)]
+            continue
+        blocks, entries = [node], []
+        for block in blocks:
+            if isinstance(block, yaml.SequenceNode):
+                blocks += block.value
+            elif isinstance(block, yaml.MappingNode):
+                entries += [entry for entry in block.value if entry[0].value == key]
+                blocks += [value for name, value in block.value if name.value == MERGE]
+        if not entries:
+            return None
+        line, node = entries[0][0].start_mark.line + 1, entries[0][1]
+    return line
 
 
 def _located(error: yaml.MarkedYAMLError, text: str) -> str:

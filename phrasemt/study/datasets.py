@@ -126,7 +126,9 @@ ContrastText = Annotated[
 def kind_of_text(value: Any) -> str:
     """The class of a text by its keys, so that mistakes are reported for the right class."""
     keys = keys_of(value)
-    return "files" if "source" in keys or "target" in keys else "one_file" if "text" in keys else "registry"
+    if keys.keys() & {"source", "target", "src", "tgt"}:  # two words of other programs, which are then told as mistakes
+        return "files"
+    return "one_file" if "text" in keys else "registry"
 
 
 DatasetText = Annotated[

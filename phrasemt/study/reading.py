@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import typing
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,10 +15,11 @@ from pydantic import Tag, ValidationError
 
 from phrasemt.errors import StudyError, did_you_mean
 from phrasemt.fields import PATTERNS, Settings, sections
-from phrasemt.files.yaml import parse_yaml
+from phrasemt.files.yaml import line_of_key, parse_yaml
 from phrasemt.study.architectures import has_module, own_settings
 from phrasemt.study.presets import RENAMED
 from phrasemt.study.schema import Study
+from phrasemt.study.tokenization import code_of_language
 
 
 def load_study(path: Path | str) -> Study:
@@ -26,7 +28,8 @@ def load_study(path: Path | str) -> Study:
     Raises StudyError with all mistakes of the file: the key, the value, the allowed values, and the nearest name.
     """
     try:
-        raw = parse_yaml(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+        raw = parse_yaml(text)
     except FileNotFoundError:
         raise StudyError(path, [f"no such file; {_next_step(Path(path))}"]) from None
     except OSError as error:
@@ -35,7 +38,7 @@ def load_study(path: Path | str) -> Study:
         raise StudyError(path, [f"not UTF-8: {error}"]) from None
     except ValueError as error:
         raise StudyError(path, [f"cannot be read as YAML: {error}"]) from None
-    return study_of(raw, path)
+    return study_of(raw, path, text)
 
 
 def _next_step(missing: Path) -> str:
@@ -46,14 +49,33 @@ def _next_step(missing: Path) -> str:
     return "`ls studies` lists the studies that come with phrasemt"
 
 
-def study_of(values: object, where: object) -> Study:
-    """The study of the values of a file or of a configuration. Raises StudyError as `load_study`."""
+def study_of(values: object, where: object, text: str = "") -> Study:
+    """The study of the values of a file, which has this text, or of a configuration. Raises StudyError as above."""
     if not isinstance(values, dict):
         raise StudyError(where, ["empty, or not a mapping of keys to values"])
     try:
         return Study.model_validate(values)
     except ValidationError as error:
-        raise StudyError(where, list(dict.fromkeys(_problems(error)))) from None
+        raise StudyError(where, _told_once(_problems(error), text)) from None
+
+
+def _told_once(problems: Iterable[tuple[str, str]], text: str) -> list[str]:
+    """Messages of problems, each a place and what is wrong there. What is wrong alike in several systems is told once.
+
+    Most such mistakes are one mistake, below an anchor of YAML, so the message has the line of the file.
+    """
+    alike = defaultdict[tuple[str, ...], list[str]](list)
+    for place, what in problems:
+        section, _, below = place.partition(".")
+        name, _, rest = below.partition(".")
+        alike[(section, rest, what) if rest else (place, "", what)].append(name if rest else place)
+    messages = []
+    for (section, rest, what), names in alike.items():
+        place = f"{section}.{names[0]}.{rest}" if rest else section
+        line = line_of_key(text, place.split(".")) if len(set(names)) > 1 else None
+        also = f" (line {line}, also of {', '.join(dict.fromkeys(names[1:]))})" if line else ""
+        messages.append(f"{place}: {what}{also}" if place else what)
+    return messages
 
 
 def study_schema() -> str:
@@ -97,7 +119,28 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _problems(error: ValidationError) -> Iterator[str]:
+# What does here what keys of other programs do, in the section that has the first word.
+_OF_OTHER_PROGRAMS = {
+    **dict.fromkeys(("src", "source_file"), "source"),
+    **dict.fromkeys(("tgt", "trg", "target_file"), "target"),
+    **dict.fromkeys(("batch_size", "batch_tokens", "max_tokens"), "tokens_per_update"),
+    **dict.fromkeys(("epochs", "max_epochs", "max_steps", "train_steps"), "max_updates"),
+    **dict.fromkeys(("lr", "learning_rate"), "optimizer: {factor, warmup}"),
+    **dict.fromkeys(("fp16", "bf16", "amp"), "precision: bfloat16"),
+}
+_GPUS = ("gpu", "gpus", "num_gpus", "devices", "world_size")
+
+
+def _here(key: str, allowed: Sequence[str]) -> str:
+    """A hint for a key that another program has; or nothing."""
+    if key in _GPUS:
+        return "; `processes` of a profile says how many GPUs a training has (docs/clusters.md)"
+    ours = _OF_OTHER_PROGRAMS.get(key, "")
+    return f"; here it is {ours!r}" if ours and ours.partition(":")[0] in allowed else ""
+
+
+def _problems(error: ValidationError) -> Iterator[tuple[str, str]]:
+    """Yield the place of each mistake, and what is wrong there."""
     for item in error.errors():
         place = _place(item["loc"])
         where = ".".join(place.names) or "study"
@@ -106,16 +149,17 @@ def _problems(error: ValidationError) -> Iterator[str]:
         match item["type"]:
             case "extra_forbidden":
                 allowed = [key for section in place.around for key in section.model_fields]
-                hint = place.owner(place.names[-1]) or did_you_mean(place.names[-1], allowed)
-                yield f"{where}: unknown key{hint}; allowed: {', '.join(allowed)}"
+                key = place.names[-1]
+                hint = place.owner(key) or _here(key, allowed) or did_you_mean(key, allowed)
+                yield where, f"unknown key{hint}; allowed: {', '.join(allowed)}"
             case "missing":
-                yield f"{where}: missing"
+                yield where, "missing"
             case "literal_error":
                 allowed = [value.strip("'") for value in re.split(r", | or ", context["expected"])]
                 near = did_you_mean(str(item["input"]), allowed)
                 if place.names[-1] == "preset" and (now := RENAMED.get(str(item["input"]))):
                     near = f"; it is called {now!r} now"
-                yield f"{where}: found {found}, allowed: {', '.join(allowed)}{near}"
+                yield where, f"found {found}, allowed: {', '.join(allowed)}{near}"
             case "union_tag_invalid":
                 allowed = re.findall(r"'([^']*)'", context["expected_tags"])
                 near = did_you_mean(str(context["tag"]), allowed)
@@ -124,20 +168,22 @@ def _problems(error: ValidationError) -> Iterator[str]:
                 if key == "family" and has_module(context["tag"]):
                     class_ = f"a class Settings(Architecture) with family: Literal[{found}]"
                     near = f"; phrasemt/models/{context['tag']}.py needs {class_} (docs/adding-a-system.md)"
-                yield f"{where}.{key}: found {found}, allowed: {', '.join(allowed)}{near}"
+                yield f"{where}.{key}", f"found {found}, allowed: {', '.join(allowed)}{near}"
             case "union_tag_not_found":
-                yield f"{where}.family: missing"
+                yield f"{where}.family", "missing"
             case "value_error":
                 for message in str(context["error"]).split("\n"):
-                    yield message if where == "study" else f"{where}: {message}"
+                    yield "" if where == "study" else where, message
             case "string_pattern_mismatch":
-                yield f"{where}: found {found}, expected {PATTERNS[context['pattern']]}"
+                code = code_of_language(str(item["input"]))
+                near = f'; did you mean "{code}"?' if code and place.names[-1].endswith("language") else ""
+                yield where, f"found {found}, expected {PATTERNS[context['pattern']]}{near}"
             case kind if kind in _EXPECTED:
                 meaning = f": {place.description}" if place.description else ""
-                yield f"{where}: found {found}, expected {_EXPECTED[kind].format(**context)}{meaning}"
+                yield where, f"found {found}, expected {_EXPECTED[kind].format(**context)}{meaning}"
             case _:
                 message = item["msg"].replace("Input should be ", "expected ")
-                yield f"{where}: found {found}, {message[0].lower()}{message[1:]}"
+                yield where, f"found {found}, {message[0].lower()}{message[1:]}"
 
 
 @dataclass

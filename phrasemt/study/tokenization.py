@@ -45,6 +45,14 @@ def language_name(code: str) -> str | None:
     return None if entry is None else str(getattr(entry, "common_name", entry.name))
 
 
+def code_of_language(name: str) -> str | None:
+    """The code of a language with this English name, of two letters where there is one; None for another word."""
+    import pycountry
+
+    entry = pycountry.languages.get(name=name)
+    return None if entry is None else str(getattr(entry, "alpha_2", entry.alpha_3))
+
+
 def _entry(code: str) -> Any:
     """The entry of ISO 639-3 for a code of two or three letters, or None."""
     import pycountry  # reads a table of 8,000 languages, which only checks of studies need

@@ -145,12 +145,32 @@ TRANSCRIPTS = {
         '  - study: found "my study", expected a name of letters from a to z, digits, _, + and -, with a letter or '
         "digit first\n"
         '  - title: found "", expected one line of text without tabulators, and without spaces at its ends\n'
-        '  - datasets.demo.source_language: found "English", expected a language code such as en or deu\n'
+        '  - datasets.demo.source_language: found "English", expected a language code such as en or deu; did you '
+        'mean "en"?\n'
         '  - systems.base.model.family: found "cost", allowed: transformer, phrase_representation, language_model, '
         "dl4mt, biscale; phrasemt/models/cost.py needs a class Settings(Architecture) with family: "
         'Literal["cost"] (docs/adding-a-system.md)\n'
         "  - seed: unknown key; did you mean 'seeds'?; allowed: study, title, seeds, ...\n"
         "  - training: unknown key; it belongs to systems.<name>; allowed: study, title, seeds, ...\n",
+    ),
+    "keys of other programs, told once below an anchor": (
+        RIGHT.replace(
+            "generator: {train: 10, dev: 10, test: 10}", "partition: {text: {src: a, tgt: b}, dev: 1, test: 1}"
+        )
+        + "    training: &t {lr: 0.1, epochs: 3, gpus: 2}\n"
+        "  other: {model: {family: transformer}, training: {<<: *t, max_updates: 9}}\n",
+        "  - datasets.demo.partition.text.source: missing\n"
+        "  - datasets.demo.partition.text.target: missing\n"
+        "  - datasets.demo.partition.text.src: unknown key; here it is 'source'; allowed: source, target, references\n"
+        "  - datasets.demo.partition.text.tgt: unknown key; here it is 'target'; allowed: source, target, references\n"
+        "  - systems.base.training.lr: unknown key; here it is 'optimizer: {factor, warmup}'; allowed: "
+        "tokens_per_update, sentences_per_update, max_updates, ... (line 10, also of other)\n"
+        "  - systems.base.training.epochs: unknown key; here it is 'max_updates'; allowed: "
+        "tokens_per_update, sentences_per_update, max_updates, ... "
+        "(line 10, also of other)\n"
+        "  - systems.base.training.gpus: unknown key; `processes` of a profile says how many GPUs a training has "
+        "(docs/clusters.md); allowed: tokens_per_update, sentences_per_update, max_updates, ... "
+        "(line 10, also of other)\n",
     ),
     "a family of one's own whose file is not here": (
         RIGHT.replace("family: transformer", "family: window_attention"),
@@ -177,7 +197,9 @@ TRANSCRIPTS = {
 
 def _shortened(messages: str) -> str:
     """The messages with the first three of a long list of keys."""
-    return re.sub(r"allowed: (\w+, \w+, \w+, )[\w, ]+, [\w, ]+$", r"allowed: \1...", messages, flags=re.MULTILINE)
+    return re.sub(
+        r"allowed: (\w+, \w+, \w+, )[\w, ]+, [\w, ]+?(?=$| \(line)", r"allowed: \1...", messages, flags=re.MULTILINE
+    )
 
 
 def _head(transcript: str) -> str:
