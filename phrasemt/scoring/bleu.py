@@ -29,7 +29,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from sacrebleu.metrics import BLEU, CHRF, TER
 
@@ -41,6 +41,7 @@ from phrasemt.files.preprocessing import Preprocessing
 from phrasemt.files.system import digest_file
 from phrasemt.scoring.multi_bleu import multi_bleu
 from phrasemt.scoring.scores import of_test_sets
+from phrasemt.scoring.ter import FastTER
 from phrasemt.stages.scoring import ScoreSystem
 from phrasemt.study.tokenization import Tokenizer
 
@@ -49,6 +50,7 @@ log = logging.getLogger("phrasemt.scoring.bleu")
 TOKENISED, UNCASED, COMPOUND_SPLIT = "bleu_tok", "bleu_tok_uncased", "bleu_tok_compound_split"
 DETOKENISED, CHRF2, CHRF2PP, TER_ = "bleu_detok", "chrf2", "chrf2pp", "ter"
 
+_LINES_AT_ONCE = 200  # whose n-grams are in memory
 _LONG = 100  # words of a line of which TER is slow
 # The number of lines that look tokenised at which sacreBLEU warns (mjpost/sacrebleu#162).
 _TOKENISED_LINES = 100
@@ -171,7 +173,7 @@ def score_texts(sides: Sides, target: Tokenizer) -> Scores:
         cut = "tokens:characters"
     is_asian = target.bleu in ("zh", "ja-mecab")
     _warn_of_slow_ter(text)
-    add(TER_, TER(normalized=is_asian, asian_support=is_asian), text, references, cut)
+    add(TER_, FastTER(normalized=is_asian, asian_support=is_asian), text, references, cut)
     return Scores(sentences=len(text), references=sides.digests, metrics=metrics, statistics=statistics)
 
 
@@ -208,7 +210,10 @@ def _scored(
 ) -> tuple[BleuScore | MetricScore, list[list[int | float]]]:
     """The score with its extended signature, and the statistics of each sentence (phrasemt/scoring/statistics.py)."""
     # sacreBLEU's paired tests call the same functions. The statistics serve the score and the tests.
-    rows = metric._extract_corpus_statistics(hypotheses, references)
+    rows: list[list[Any]] = []
+    for start in range(0, len(hypotheses), _LINES_AT_ONCE):
+        part = slice(start, start + _LINES_AT_ONCE)
+        rows += metric._extract_corpus_statistics(hypotheses[part], [side[part] for side in references])
     score = metric._aggregate_and_compute(rows)
     scored = convention.score(score.score, _joined(str(metric.get_signature()), signature))
     if not isinstance(metric, BLEU):
