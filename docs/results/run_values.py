@@ -221,6 +221,14 @@ def interval(system: str, metric: str = "bleu_tok", other: str = "") -> str:
     return f"{ends.low:.2f} to {ends.high:.2f}"
 
 
+def interval_over_sentences(system: str, metric: str = "bleu_tok") -> str:
+    """The 95 % interval of the difference of one training to one of the baseline, as their study alone shows it."""
+    baseline = family_of(system)[1]
+    kinds = [kind_of(baseline), kind_of(system)]
+    ends = compare_resampled(_resampled(baseline), _resampled(system), variations={}, kinds=kinds)[metric].difference
+    return f"{ends.low:.2f} to {ends.high:.2f}"
+
+
 def p(system: str, metric: str = "bleu_tok", other: str = "") -> str:
     """The p-value of a difference, not corrected."""
     return p_text(comparison(system, other or family_of(system)[1])[metric].p_value)

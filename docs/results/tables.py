@@ -355,7 +355,7 @@ def draw_gains() -> str:
     theirs = Series(group="WMT, as printed", x=list(printed), y=list(printed.values()))
     names = [re.sub(r" \(`.*\)", "", name(key)) for key in GAINS]
     texts = {"title": "Gains beside the printed ones", "x_label": "system", "y_label": "gain in BLEU"}
-    return draw_categories(names, [ours, theirs], **texts, ordered=False).svg
+    return draw_categories(names, [ours, theirs], **texts, ordered=False).file
 
 
 def draw_evaluations() -> str:
@@ -366,7 +366,7 @@ def draw_evaluations() -> str:
         y = [statistics.mean(values) for values in zip(*bleu, strict=True)]
         trained = f", {len(bleu)} trainings" if len(bleu) > 1 else ""
         series.append(Series(group=re.sub(r" \(`.*\)", "", name(key)) + trained, x=x, y=y))
-    return draw_curves(series, title="Dev BLEU on Multi30k", x_label="update", y_label="dev BLEU").svg
+    return draw_curves(series, title="Dev BLEU on Multi30k", x_label="update", y_label="dev BLEU").file
 
 
 WRITTEN = {"gains.svg": draw_gains, "curves.svg": draw_evaluations}

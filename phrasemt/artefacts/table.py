@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.artefacts.scores import Better, Power
 from phrasemt.artefacts.sidecar import DigestedFile
@@ -74,6 +76,7 @@ class Block(Settings):
 
     Contrastive pairs have a contrast_set and no test_set. kind: `mistakes` for the pairs of a set by kind of mistake,
     `contrasts` by distance. mistake: the kind, if the block is about one of several. size: of sentences or pairs.
+    notes: below its rows; details: what readers need less often.
     """
 
     kind: BlockKind
@@ -85,6 +88,7 @@ class Block(Settings):
     columns: list[Column]
     rows: list[Row]
     notes: list[str]
+    details: list[str] = Field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -191,5 +195,5 @@ class Table(JsonFile, format=4):
         return list(dict.fromkeys(block.dataset for block in self.blocks))
 
     @property
-    def notes(self) -> list[str]:
-        return list(dict.fromkeys(note for block in self.blocks for note in block.notes))
+    def details(self) -> list[str]:
+        return list(dict.fromkeys(note for block in self.blocks for note in block.details))

@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 from phrasemt.artefacts.columns import Vocabulary
 from phrasemt.artefacts.corpus import DroppedPairs
@@ -48,14 +49,17 @@ FORMATS = ("list", "markdown", "latex", "csv")
 PrintedAt = tuple[str, str]  # the place of a row, `paper/table/row`, and the heading of a column
 
 
+Kind = Literal["ours", "ours, other data", "Δ, other data"]
+
+
 @dataclass(frozen=True)
 class Known:
-    """What a study knows of a printed figure. same_data: measured on the data of the paper."""
+    """What a study knows of a printed figure. kind: what the number is, the heading of its column."""
 
     ours: str
     gap: str
     verdict: str
-    same_data: bool
+    kind: Kind = "ours"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -142,18 +146,20 @@ def _convention(figure: Figure) -> str:
 
 
 def _write_tables(paper: Paper, known: Mapping[PrintedAt, Sequence[Known]], form: str) -> None:
-    """Write each table of a paper with two columns for each printed one: the printed figures, and ours."""
+    """Write each table of a paper; beside each printed column, one for each kind of number that studies have there."""
     of_table: dict[str, dict[PrintedAt, Figure]] = {name: {} for name in paper.tables}
     for figure in figures(paper):
         of_table[figure.table][figure.row, figure.column] = figure
     for name, one in paper.tables.items():
         if not one.columns:
             continue
-        headings = [part for column in one.columns.values() for part in (f"{column.heading}, printed", "ours")]
-        rows = [["", *headings]]
-        for row_name, row in one.rows.items():
-            cells = [_cells(of_table[name].get((row_name, column)), known) for column in one.columns]
-            rows.append([row.title, *(text for pair in cells for text in pair)])
+        shown = [
+            column
+            for key, printed in one.columns.items()
+            for column in _columns(printed.heading, {row: of_table[name].get((row, key)) for row in one.rows}, known)
+        ]
+        rows = [["", *(heading for heading, _ in shown)]]
+        rows += [[row.title, *(texts[key] for _, texts in shown)] for key, row in one.rows.items()]
         caption = f"{paper.authors}, {one.caption}"
         _write_table(form, caption, f"{paper.paper}-{name}", rows)
 
@@ -165,17 +171,23 @@ def _write_table(form: str, caption: str, label: str, rows: Sequence[Sequence[st
     if form == "latex":
         lines = [*latex_tabular(caption, label, rows), ""]
     else:
-        lines = [f"**{caption}**", "", *markdown_rows(rows, right=range(1, len(rows[0]))), ""]
+        lines = [f"**{caption}**", "", *markdown_rows(rows), ""]
     sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
-def _cells(figure: Figure | None, known: Mapping[PrintedAt, Sequence[Known]]) -> tuple[str, str]:
-    """The printed figure and ours. On other data than the paper's, ours is the difference to the baseline there."""
-    if figure is None:
-        return "", ""
-    of_figure = sorted(known.get((figure.place, figure.of_column.heading), []), key=lambda one: not one.same_data)
-    shown = [one.ours + ("" if one.same_data else " (other data)") for one in of_figure if one.ours]
-    return figure.printed_text, "; ".join(dict.fromkeys(shown))
+def _columns(
+    heading: str, of_rows: Mapping[str, Figure | None], known: Mapping[PrintedAt, Sequence[Known]]
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield a printed column and ours: headings, and a text for each row. of_rows: the figures of the column."""
+    yield f"{heading}, printed", {row: figure.printed_text if figure else "" for row, figure in of_rows.items()}
+    of_studies = {row: known.get((figure.place, heading), ()) if figure else () for row, figure in of_rows.items()}
+    for kind in get_args(Kind):
+        texts = {
+            row: "; ".join(dict.fromkeys(one.ours for one in of_row if one.kind == kind and one.ours))
+            for row, of_row in of_studies.items()
+        }
+        if any(texts.values()):
+            yield kind, texts
 
 
 def known_figures(given: Path, ratings: Mapping[str, SystemRating]) -> Iterator[tuple[PrintedAt, Known]]:
@@ -200,7 +212,7 @@ def known_figures(given: Path, ratings: Mapping[str, SystemRating]) -> Iterator[
             ours = (
                 "" if cost.ours is None else f"{cost.ours:.2f} times {cost.compared.unit} (printed: {cost.printed:.2f})"
             )
-            yield (cost.compared.row, cost.compared.heading), Known(ours, "", cost.verdict, same_data=True)
+            yield (cost.compared.row, cost.compared.heading), Known(ours, "", cost.verdict)
         yield from _of_ratings(study, ratings)
         yield from _of_data(study)
 
@@ -211,14 +223,15 @@ def _table(given: Path) -> Table:
 
 def _of_scorecard(content: Table) -> Iterator[tuple[PrintedAt, Known]]:
     for entry in content.scorecard.entries if content.scorecard else ():
-        shown = entry.ours if entry.gap is not None or entry.difference is None else entry.difference
+        shown = entry.ours if entry.same_data or entry.difference is None else entry.difference
+        other: Kind = "ours, other data" if entry.difference is None else "Δ, other data"
         yield (
             (entry.place, entry.heading),
             Known(
                 ours="" if shown is None else shown.text + shown.mark,
                 gap="" if entry.gap is None else f"{entry.gap:+.2f}",
                 verdict="; ".join(filter(None, (entry.text, entry.significance))),
-                same_data=entry.same_data,
+                kind="ours" if entry.same_data else other,
             ),
         )
 
@@ -239,7 +252,7 @@ def _of_sizes(study: Study) -> Iterator[tuple[PrintedAt, Known]]:
             ours = sum(parameter.numel() for parameter in model.parameters()) / 1e6
             gap = ours - figure.cell.value
             same = "as printed" if abs(gap) < 10**-figure.measure.decimals else "not as printed"
-            known = Known(f"{ours:.2f}", f"{gap:+.2f}", f"{same}, {symbols:,} symbols a side", same_data=True)
+            known = Known(f"{ours:.2f}", f"{gap:+.2f}", f"{same}, {symbols:,} symbols a side")
             yield (place, figure.of_column.heading), known
 
 
@@ -251,7 +264,8 @@ def _of_ratings(study: Study, ratings: Mapping[str, SystemRating]) -> Iterator[t
                     mean = ratings[name].means[question]
                     ours = f"{mean:.2f}" if question in SCALES else f"{100 * mean:.0f}"
                     verdict = f"{ratings[name].items} rated sentences"
-                    yield (place, figure.of_column.heading), Known(ours, "", verdict, _is_on_its_data(study, figure))
+                    kind: Kind = "ours" if _is_on_its_data(study, figure) else "ours, other data"
+                    yield (place, figure.of_column.heading), Known(ours, "", verdict, kind)
 
 
 def _is_on_its_data(study: Study, figure: Figure) -> bool:
@@ -268,7 +282,7 @@ def _of_data(study: Study) -> Iterator[tuple[PrintedAt, Known]]:
             if size and figure.of_column.data == data and (ours := _size(size, study, name)) is not None:
                 text = f"{ours / 1e6:.2f}" if figure.of_column.measure == "pairs" else f"{ours:,}"
                 verdict = f"{name}, training pairs after the filters"
-                yield (figure.place, figure.of_column.heading), Known(text, "", verdict, same_data=True)
+                yield (figure.place, figure.of_column.heading), Known(text, "", verdict)
 
 
 def _size(kind: SizeKind, study: Study, dataset: str) -> int | None:

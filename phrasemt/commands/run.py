@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> None:
     if code:
         sys.exit(128 + signals[0] if signals else code)
     if Path(Paths(study_name(options.study)).markdown_table).exists():  # not after --dry-run or --until
-        show.run(Namespace(study=options.study, figures=None))
+        show.run(Namespace(study=options.study, full=False, figures=None))
 
 
 def _follow(command: list[str | Path], study: Path) -> tuple[int, list[int]]:

@@ -175,9 +175,10 @@ def mean_cell(
 def note_on_seeds(settings: MakeTable) -> str:
     """Return the note that says which trainings stand behind the numbers of the study."""
     if len(settings.seeds) == 1:
-        return f"One training per system (seed {settings.seeds[0]}). The variation between trainings was not measured."
+        trained = f"One training of each system (seed {settings.seeds[0]})"
+        return f"{trained}: differences are not tested; intervals cover the choice of test sentences only."
     seeds = ", ".join(map(str, settings.seeds))
-    note = f"Mean ± sample standard deviation over {len(settings.seeds)} trainings per system (seeds {seeds})."
+    note = f"Mean ± standard deviation of {len(settings.seeds)} trainings of each system (seeds {seeds})."
     numbers = {
         system: len(of_system) for system, of_system in settings.seeds_of.items() if system not in settings.outside
     }
@@ -190,9 +191,8 @@ def note_on_seeds(settings: MakeTable) -> str:
 
 
 _NOTE_ON_CONTRASTS = (
-    "Contrastive pairs: percentage of pairs whose right target is more probable than the target with a single mistake, "
-    "for all pairs, by kind of mistake and by the distance between the two words that must agree (in brackets: number "
-    "of pairs). Bars in the figures: 95 % intervals of Wilson (1927)."
+    "Contrastive pairs: a pair is right if the reference is more probable than the same sentence with a mistake; "
+    "percent right, in brackets the number of pairs."
 )
 
 

@@ -1,57 +1,32 @@
-"""Figures of the report as SVG files on white. Equal values give equal bytes."""
+"""Figures of the report as SVG. Equal values give equal bytes.
+
+Their colours are classes of `figures.css`, so inside a page they follow its colours, light or dark.
+"""
 
 from __future__ import annotations
 
-import io
-import itertools
-import textwrap
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
-import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+from markupsafe import Markup
 
-_SERIES = ("#0072b2", "#b0348a", "#7d6200", "#6547bd", "#007d88", "#555555")
-_TEXT, _GRID = "#1b1d20", "#d9dce0"
-_DASHES = ("-", "--", ":", "-.")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-_SHIFT = 0.06  # of the points of neighbouring systems, in categories
-_STYLE = {
-    "svg.hashsalt": "phrasemt",  # without it ids in the drawing are random
-    "svg.fonttype": "none",
-    "font.size": 10,
-    "text.color": _TEXT,
-    "text.parse_math": False,  # a $ in a system's title begins no formula
-    "axes.edgecolor": _GRID,
-    "axes.labelcolor": _TEXT,
-    "xtick.color": _TEXT,
-    "ytick.color": _TEXT,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": _GRID,
-    "grid.linewidth": 0.6,
-    "legend.frameon": False,
-    "lines.linewidth": 1.4,
-    "path.simplify": False,
-}
-_SIZE = (5.2, 3.5)
-_ROUND = (1, 2, 5, 10)  # steps between ticks
-# A line with more points is drawn as means over windows of equal size.
-_MAX_POINTS = 120
-_LEGEND_WIDTH = 52  # characters of a line of the legend
+_COLOURS = 7  # in figures.css; the first one, grey, is the baseline's
+_WIDTH, _HEIGHT = 430, 190  # of the plot, without the labels around it
+_LEFT, _RIGHT, _TOP = 48, 14, 30
+_LINE_HEIGHT, _CHARACTER = 17, 6.6  # of texts, at 12 pixels
+_SPREAD = 13  # between the points of neighbouring systems in one category
+_MOST_POINTS = 120  # a line with more points is drawn as means over windows of equal size
+_LINE = Markup('<line class="{}" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>')
+_TEXT = Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}"{}>{}</text>')
 
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
     """A line of a figure. group: a system; all its lines have one colour and one name.
 
-    low, high: ends of the error bars of the points; without them the points have none.
+    low, high: ends of the intervals of the points; without them the points have none. hollow: of one training.
     """
 
     group: str
@@ -59,114 +34,164 @@ class Series:
     y: Sequence[float]
     low: Sequence[float] | None = None
     high: Sequence[float] | None = None
+    hollow: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Drawing:
-    """A figure: an SVG file, a title, and a description in words for screen readers."""
+    """A figure: an SVG element for a page, a title, and a description in words for screen readers."""
 
     svg: str
     title: str
     description: str
 
+    @property
+    def file(self) -> str:
+        """The figure as a file of its own."""
+        style = Path(__file__).with_name("figures.css").read_text(encoding="utf-8")
+        begin, end = self.svg.split(">", 1)
+        return f'{begin} xmlns="http://www.w3.org/2000/svg">\n<style>\n{style}</style>{end}\n'
 
-def draw_curves(series: Sequence[Series], *, title: str, x_label: str, y_label: str) -> Drawing:
-    """Draw values over updates, one line for each training."""
-    figure, axes = _figure(x_label, y_label)
+
+def colour_of(place: int) -> str:
+    """The class of the colour of a system. place: among the systems; 0 for the baseline."""
+    return "s0" if place == 0 else f"s{1 + (place - 1) % (_COLOURS - 1)}"
+
+
+def ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Round numbers with equal steps, the first at most `low` and the last at least `high`."""
+    high = high if high > low else low + 1
+    smallest = 10.0 ** (math.floor(math.log10(high - low)) - 1)
+    steps = (smallest * factor for factor in (1, 2, 5, 10, 20, 50))
+    step = next(step for step in steps if math.ceil(high / step) - math.floor(low / step) <= most)
+    return [round(number * step, 9) for number in range(math.floor(low / step), math.ceil(high / step) + 1)]
+
+
+def draw_curves(
+    series: Sequence[Series], *, title: str, x_label: str, y_label: str, systems: Sequence[str] = ()
+) -> Drawing:
+    """Draw values over updates, one line for each training. systems: all groups, in the order of their colours."""
     series = [_thinned(line) for line in series]
-    for line, style in _styled(series):
-        axes.plot(line.x, line.y, marker="o" if len(line.x) == 1 else "", markersize=4, **style)
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    axes.set_xlim(left=0)
-    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=_ROUND))
-    _scale_values(axes, [value for line in series for value in line.y])
+    scale = _Scale(series, x=(0.0, max(x for line in series for x in line.x)))
+    colours = _colours(series, systems)
+    x_ticks = [tick for tick in ticks(0, scale.x_high, 5) if tick <= scale.x_high]
+    marks = [_TEXT.format(scale.x(tick), _HEIGHT + _LINE_HEIGHT, "middle", "", f"{tick:,.0f}") for tick in x_ticks]
+    for line in series:
+        if len(line.x) == 1:
+            marks.append(_point(scale.x(line.x[0]), scale.y(line.y[0]), colours[line.group], hollow=False))
+        else:
+            points = " ".join(f"{scale.x(x):.1f},{scale.y(y):.1f}" for x, y in zip(line.x, line.y, strict=True))
+            marks.append(Markup('<polyline class="curve {}" points="{}"/>').format(colours[line.group], points))
+    marks.append(_TEXT.format(_WIDTH, _HEIGHT + 2 * _LINE_HEIGHT, "end", Markup(' class="quiet"'), x_label))
     last = "; ".join(f"{line.group} ends at {line.y[-1]:.2f}" for line in series)
-    return _finish(figure, axes, title, f"{y_label} by {x_label}. {last}.")
+    return _drawing(marks, scale, colours, title, y_label, f"{y_label} by {x_label}. {last}.", below=2 * _LINE_HEIGHT)
 
 
 def draw_categories(
-    categories: Sequence[str], series: Sequence[Series], *, title: str, x_label: str, y_label: str, ordered: bool = True
+    categories: Sequence[str],
+    series: Sequence[Series],
+    *,
+    title: str,
+    x_label: str,
+    y_label: str,
+    ordered: bool = True,
+    systems: Sequence[str] = (),
 ) -> Drawing:
-    """Draw values over categories, with error bars. series: their x are indices into `categories`.
+    """Draw values over categories, with intervals. series: their x are indices into `categories`.
 
-    Lines join the points of ordered categories. Names of others are long and stand slantwise.
+    Names of categories without an order are long and stand slantwise. systems: as for `draw_curves`.
     """
-    figure, axes = _figure(x_label, y_label)
-    for number, (line, style) in enumerate(_styled(series)):
-        shift = _SHIFT * (number - (len(series) - 1) / 2)  # so that error bars stand side by side
-        x = [place + shift for place in line.x] if line.low else line.x
-        if not ordered:
-            style |= {"linestyle": ""}
-        axes.plot(x, line.y, marker=_MARKERS[number % len(_MARKERS)], markersize=4.5, clip_on=False, **style)
-        if line.low is not None and line.high is not None:
-            axes.vlines(x, line.low, line.high, colors=style["color"], linewidth=1, alpha=0.7)
-    _scale_values(axes, [value for line in series for value in (*line.y, *(line.low or ()))])
-    slant: dict[str, Any] = {} if ordered else {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}
-    axes.set_xticks(range(len(categories)), categories, **slant)
-    descriptions = []
-    for line in series:
-        points = [
-            f"{value:.1f}{_interval(line, place)} at {categories[int(index)]}"
-            for place, (index, value) in enumerate(zip(line.x, line.y, strict=True))
-        ]
+    scale = _Scale(series, x=(-0.5, len(categories) - 0.5))
+    colours = _colours(series, systems)
+    marks, descriptions = [], []
+    for place, name in enumerate(categories):
+        x, y = scale.x(place), _HEIGHT + _LINE_HEIGHT
+        slant = "" if ordered else Markup(' transform="rotate(-35 {:.1f} {:.1f})"').format(x, y)
+        marks.append(_TEXT.format(x, y, "middle" if ordered else "end", slant, name))
+    for number, line in enumerate(series):
+        shift = min(_SPREAD, 0.8 * scale.x_unit / len(series)) * (number - (len(series) - 1) / 2)
+        points = []
+        for place, (index, value) in enumerate(zip(line.x, line.y, strict=True)):
+            x, interval = scale.x(index) + shift, ""
+            if line.low is not None and line.high is not None:
+                low, high = line.low[place], line.high[place]
+                marks.append(_LINE.format(f"interval {colours[line.group]}", x, x, scale.y(low), scale.y(high)))
+                interval = f" ({low:.1f} to {high:.1f})"
+            marks.append(_point(x, scale.y(value), colours[line.group], hollow=line.hollow))
+            points.append(f"{value:.1f}{interval} at {categories[int(index)]}")
         descriptions.append(f"{line.group}: {', '.join(points)}")
-    return _finish(figure, axes, title, f"{y_label} by {x_label}. {'; '.join(descriptions)}.")
+    below = float(_LINE_HEIGHT) if ordered else 0.6 * _CHARACTER * max(map(len, categories)) + _LINE_HEIGHT
+    if ordered:
+        below += _LINE_HEIGHT
+        marks.append(_TEXT.format(_WIDTH, _HEIGHT + below, "end", Markup(' class="quiet"'), x_label))
+    description = f"{y_label} by {x_label}. {'; '.join(descriptions)}."
+    return _drawing(marks, scale, colours, title, y_label, description, below=below)
 
 
-def _interval(line: Series, place: int) -> str:
-    return "" if line.low is None or line.high is None else f" ({line.low[place]:.1f} to {line.high[place]:.1f})"
+class _Scale:
+    """Turns values into places of the plot, whose y axis has round ticks around all values and intervals."""
+
+    def __init__(self, series: Sequence[Series], *, x: tuple[float, float]) -> None:
+        values = [value for line in series for value in (*line.y, *(line.low or ()), *(line.high or ()))]
+        self.ticks = ticks(min(values), max(values))
+        self.x_low, self.x_high = x
+        self.x_unit = _WIDTH / (self.x_high - self.x_low)
+
+    def x(self, value: float) -> float:
+        return (value - self.x_low) * self.x_unit
+
+    def y(self, value: float) -> float:
+        return _HEIGHT * (self.ticks[-1] - value) / (self.ticks[-1] - self.ticks[0])
 
 
-def _figure(x_label: str, y_label: str) -> tuple[Figure, Axes]:
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=_SIZE, layout="constrained")
-        FigureCanvasSVG(figure)
-        axes = figure.add_subplot()
-        axes.set_xlabel(x_label)
-        axes.set_ylabel(y_label)
-    return figure, axes
+def _colours(series: Sequence[Series], systems: Sequence[str]) -> dict[str, str]:
+    groups = dict.fromkeys(line.group for line in series)
+    places = {system: place for place, system in enumerate(systems or ("", *groups))}
+    return {group: colour_of(places[group]) for group in groups}
 
 
-def _scale_values(axes: Axes, values: Sequence[float]) -> None:
-    """Give the values round ticks, and no margin below 0 where none of them is negative."""
-    axes.yaxis.set_major_locator(MaxNLocator(7, steps=_ROUND))
-    if min(values) >= 0:
-        axes.set_ylim(bottom=max(0, axes.get_ylim()[0]))
-
-
-def _styled(series: Sequence[Series]) -> list[tuple[Series, dict[str, Any]]]:
-    """Give each group a colour, and other dashes after the last colour. Only the first line of a group has a label."""
-    styles = dict(zip(dict.fromkeys(line.group for line in series), itertools.product(_DASHES, _SERIES), strict=False))
-    named: set[str] = set()
-    styled = []
-    for line in series:
-        dash, colour = styles[line.group]
-        label = "_again" if line.group in named else line.group  # matplotlib's legend leaves out names with "_"
-        named.add(line.group)
-        styled.append((line, {"color": colour, "linestyle": dash, "label": label}))
-    return styled
+def _point(x: float, y: float, colour: str, *, hollow: bool) -> Markup:
+    shape = Markup('<circle class="point {}{}" cx="{:.1f}" cy="{:.1f}" r="4"/>')
+    return shape.format(colour, " hollow" if hollow else "", x, y)
 
 
 def _thinned(line: Series) -> Series:
-    if len(line.x) <= _MAX_POINTS:
+    if len(line.x) <= _MOST_POINTS:
         return line
-    window = -(-len(line.x) // _MAX_POINTS)
+    window = -(-len(line.x) // _MOST_POINTS)
     parts = [slice(start, start + window) for start in range(0, len(line.x), window)]
     x, y = ([sum(values[part]) / len(values[part]) for part in parts] for values in (line.x, line.y))
     return Series(group=line.group, x=x, y=y)
 
 
-def _finish(figure: Figure, axes: Axes, title: str, description: str) -> Drawing:
-    with matplotlib.rc_context(_STYLE):
-        handles, labels = axes.get_legend_handles_labels()
-        columns = 2 if max(map(len, labels)) <= _LEGEND_WIDTH // 2 else 1
-        texts = [textwrap.fill(label, _LEGEND_WIDTH) for label in labels]
-        legend = figure.legend(handles, texts, loc="outside upper left", ncols=columns, handlelength=1.6)
-        figure.set_figheight(4 * _SIZE[1])
-        figure.draw_without_rendering()  # measures the legend
-        figure.set_figheight(_SIZE[1] + legend.get_window_extent().height / figure.dpi)
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    svg = buffer.getvalue()
-    # Without the header, which names the document type by an address.
-    return Drawing(svg=svg[svg.index("<svg") :], title=title, description=f"{title}. {description}")
+def _drawing(
+    marks: Sequence[Markup],
+    scale: _Scale,
+    colours: dict[str, str],
+    title: str,
+    y_label: str,
+    description: str,
+    *,
+    below: float,
+) -> Drawing:
+    """The figure: legend, axis of values, then the marks. below: height of what stands under the plot."""
+    legend = [] if len(colours) == 1 and list(colours) == [y_label] else list(_legend(colours))
+    above = _TOP + _LINE_HEIGHT * len(legend)
+    decimals = max(0, -math.floor(math.log10(scale.ticks[1] - scale.ticks[0]) + 1e-9))
+    axis = [_TEXT.format(-_LEFT, -12, "start", Markup(' class="quiet"'), y_label)]
+    for tick in scale.ticks:
+        y, kind = scale.y(tick), "tick" if tick else "zero"
+        axis += [_LINE.format(kind, 0, _WIDTH, y, y), _TEXT.format(-7, y + 4, "end", "", f"{tick:.{decimals}f}")]
+    box = f"{-_LEFT} {-above} {_LEFT + _WIDTH + _RIGHT} {above + _HEIGHT + below + 6:.0f}"
+    svg = Markup('<svg class="plot" viewBox="{}" role="img" aria-label="{}">{}</svg>').format(
+        box, f"{title}. {description}", Markup("").join([*legend, *axis, *marks])
+    )
+    return Drawing(svg=str(svg), title=title, description=f"{title}. {description}")
+
+
+def _legend(colours: dict[str, str]) -> Iterator[Markup]:
+    """Yield the names of the groups, a line for each, above the plot."""
+    for number, (group, colour) in enumerate(reversed(colours.items())):
+        y = -_TOP - _LINE_HEIGHT * number
+        key = _point(4 - _LEFT, y - 4, colour, hollow=False)
+        yield key + _TEXT.format(14 - _LEFT, y, "start", "", group)

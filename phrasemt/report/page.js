@@ -1,4 +1,4 @@
-// Below each table stands a link to its numbers, with tabs between them.
+// Below each table stands a link to its numbers, with tabs between them. Links and printing open folded sections.
 "use strict";
 (() => {
   const link = (what, text, after) => {
@@ -18,4 +18,18 @@
     const name = table.closest("section").querySelector("h2").textContent;
     link(name, () => [...table.rows].map((row) => [...row.cells].map(cell).join("\t") + "\n").join(""), table.parentElement);
   }
+  const openTarget = () => {
+    const target = document.getElementById(location.hash.slice(1));
+    if (!target) return;
+    for (let at = target; at; at = at.parentElement) if (at.localName === "details") at.open = true;
+    const folded = target.querySelector(":scope > details");
+    if (folded) folded.open = true;
+    target.scrollIntoView();
+  };
+  window.addEventListener("hashchange", openTarget);
+  for (const one of document.querySelectorAll("a[href^='#']")) one.addEventListener("click", () => setTimeout(openTarget));
+  window.addEventListener("beforeprint", () => {
+    for (const one of document.querySelectorAll("main > section > details")) one.open = true;
+  });
+  openTarget();
 })();

@@ -22,37 +22,30 @@ from markupsafe import Markup
 from phrasemt.report.figures import Drawing
 
 _FOLDER = Path(__file__).parent
-_SVG = "data:image/svg+xml;base64,"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A section of a page. anchor: its id; heading: also its name in the navigation; script: JavaScript it needs."""
+    """A section of a page. anchor: its id; heading: also its name in the navigation; script: JavaScript it needs.
+
+    finding: its result in a few words, which stands beside the heading of the folded section; without it the section is
+    open.
+    """
 
     anchor: str
     heading: str
     content: Markup
+    finding: str = ""
     script: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextTable:
-    """A table of text. Cells of the first column are the headings of their rows; `left`: further columns of words."""
+    """A table of text. Cells of the first column are the headings of their rows."""
 
     caption: str
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
-    left: Sequence[str] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Analysis:
-    """One part of the section "Analyses": a heading, what is shown and how it was measured, figures and tables."""
-
-    heading: str
-    text: str
-    drawings: Sequence[Drawing] = ()
-    tables: Sequence[TextTable] = ()
 
 
 def fill(template: str, **values: Any) -> Markup:
@@ -65,16 +58,17 @@ def text_of(name: str) -> str:
     return (_FOLDER / name).read_text(encoding="utf-8")
 
 
-def write_page(title: str, introduction: str | Markup, sections: Sequence[Section]) -> str:
-    """Return the page."""
+def write_page(title: str, answer: str, caveat: str, sections: Sequence[Section]) -> str:
+    """Return the page. answer: what was found, in large type; caveat: what limits it."""
     scripts = [*(section.script for section in sections if section.script), text_of("page.js")]
     digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     return fill(
         "page.html",
         title=title,
-        introduction=introduction,
+        answer=answer,
+        caveat=caveat,
         sections=sections,
-        style=Markup(text_of("page.css")),
+        style=Markup(text_of("figures.css") + text_of("page.css")),
         scripts=[Markup(script) for script in scripts],
         script_policy=" ".join(f"'sha256-{digest}'" for digest in digests),
     )
@@ -82,9 +76,9 @@ def write_page(title: str, introduction: str | Markup, sections: Sequence[Sectio
 
 def drawings_in(page: str) -> list[Drawing]:
     """Return the figures of a page that was written here, in their order."""
-    found = re.findall(rf'<figcaption>(.*?)</figcaption><img src="{re.escape(_SVG)}(.*?)" alt="(.*?)">', page)
+    found = re.findall(r'<figcaption>(.*?)</figcaption>(<svg class="plot".*? aria-label="(.*?)">.*?</svg>)', page)
     return [
-        Drawing(svg=base64.b64decode(svg).decode(), title=html.unescape(title), description=html.unescape(description))
+        Drawing(svg=svg, title=html.unescape(title), description=html.unescape(description))
         for title, svg, description in found
     ]
 
@@ -99,14 +93,13 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     environment.filters.update(
-        minus=lambda text: re.sub(r"(?<!\w)-(?=\d)", "−", text), image=_image, breakable=_breakable
+        minus=lambda text: re.sub(r"(?<!\w)-(?=\d)", "−", text), inline=_inline, breakable=_breakable
     )
     return environment
 
 
-def _image(drawing: Drawing) -> Markup:
-    content = base64.b64encode(drawing.svg.encode()).decode()
-    return Markup('<img src="{}{}" alt="{}">').format(_SVG, content, drawing.description)
+def _inline(drawing: Drawing) -> Markup:
+    return Markup("<figcaption>{}</figcaption>{}").format(drawing.title, Markup(drawing.svg))
 
 
 def _breakable(name: str) -> Markup:

@@ -13,16 +13,15 @@ from phrasemt.artefacts.scores import SystemScores
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.files.lines import write_text
-from phrasemt.report.page import fill, write_page
-from phrasemt.report.sections.analyses import (
-    analyses_section,
-    attention_analyses,
-    contrast_analyses,
-    control_analyses,
-    gain_analyses,
-    length_analyses,
+from phrasemt.report.page import write_page
+from phrasemt.report.sections.analyses import attention_sections, controls_section, lengths_section, pairs_section
+from phrasemt.report.sections.results import (
+    caveats,
+    metrics_section,
+    origins_section,
+    results_section,
+    scorecard_section,
 )
-from phrasemt.report.sections.results import origins_section, results_section, scorecard_section
 from phrasemt.report.sections.sentences import of_side, read_test_sets, sentences_section
 from phrasemt.report.sections.trainings import (
     check_trainings,
@@ -32,6 +31,7 @@ from phrasemt.report.sections.trainings import (
     syntax_section,
     systems_section,
 )
+from phrasemt.report.summary import answer
 from phrasemt.scoring.gains import PairedTest, decided_pairs, gains_of, words_of
 from phrasemt.stages.report import WriteReport
 
@@ -68,7 +68,6 @@ def write_report(
     table was made from, and DamagedFileError for a file that cannot be read or has changed since its stage wrote it.
     """
     content = Table.read(table)
-    titles = dict(content.systems)
     trainings = [read_training(path) for path in training_record]
     check_trainings(content, trainings)
     test = PairedTest(samples=settings.samples, seed=settings.seed, repeated=settings.repeated, kinds=settings.kinds)
@@ -77,13 +76,6 @@ def write_report(
     scores = map(SystemScores.read, system_scores)
     words = words_of(of_side(Paths.tokens, tokens, "source"))
     gains = list(gains_of(scores=scores, analyses=of_attention, words=words, test=test))
-    parts = [
-        *length_analyses(gains, titles),
-        *gain_analyses(content, settings.controls, gains),
-        *control_analyses(content, settings.controls, gains),
-        *contrast_analyses(content, settings.controls, decided),
-        *attention_analyses(of_attention, titles),
-    ]
     test_sets = read_test_sets(
         tokens=tokens,
         subwords=subwords,
@@ -99,16 +91,24 @@ def write_report(
     others += [*chunk_statistics, *card, *attention_analysis, *attention_weights, *contrast_accuracy, *tokens]
     others += [*translated_tokens, *parses, *phrase_columns, *chunk_columns]
     sections = [
+        results_section(content, trainings, of_attention),
         sentences_section(content, test_sets),
-        results_section(content),
-        scorecard_section(content),
-        analyses_section(parts),
-        curves_section(content.datasets, trainings, titles),
+        lengths_section(content, settings.controls, gains),
+        controls_section(content, settings.controls, gains),
+        pairs_section(content, settings.controls, decided),
+        *attention_sections(of_attention, dict(content.systems)),
+        curves_section(content, trainings),
+    ]
+    shown = [section for section in sections if section is not None]
+    details = [
+        scorecard_section(content, shown),
         systems_section(content, trainings, training_record),
         syntax_section(phrase_statistics, chunk_statistics, card),
         data_section(dropped_pairs, compared_splits, round_trip),
+        metrics_section(content),
         origins_section(content, others),
     ]
-    shown = [section for section in sections if section is not None]
-    write_text(report, write_page(settings.title, fill("report.html", table=content, titles=titles), shown))
+    shown += [section for section in details if section is not None]
+    caveat = caveats(content, settings.controls, trainings, gains)
+    write_text(report, write_page(settings.title, answer(content), caveat, shown))
     log.info("write_report: %d trainings, %d sections", len(trainings), len(shown))

@@ -27,7 +27,7 @@ from phrasemt.artefacts.scores import (
 from phrasemt.artefacts.sidecar import DigestedFile
 from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Column, Row, Scorecard, ScorecardEntry, Verdict
 from phrasemt.errors import MismatchError, check_equal
-from phrasemt.printed.results import Figure, figure_at, printed_mark
+from phrasemt.printed.results import Figure, figure_at
 from phrasemt.report.blocks import Key, Place, Runs, by_file, mean_cell, note_on_seeds, read_parts, read_runs
 from phrasemt.scoring.external import metric_key
 from phrasemt.scoring.scores import check_comparable
@@ -36,12 +36,7 @@ from phrasemt.stages.report import MakeTable
 from phrasemt.study.compared import ComparedFigure
 
 _NOTED = "bleu_tok"  # the score whose differences the notes describe
-_UNTESTED = "One training of each system, not tested: no marks, and intervals cover the choice of sentences only."
 _AGAIN = "delete it and run again"
-_VARIATION = (
-    "The deviation between trainings is pooled over the systems of a kind (attention or recurrent) with several, and "
-    "stands for those with one, too; one training beside one is not tested."
-)
 _POWER = (
     "By the deviation between trainings alone{corrected}, the smallest difference with p < 0.05 in 80 % of all "
     "repetitions, and the trainings of each system that would show the difference found"
@@ -136,7 +131,6 @@ def _score_block(
     notes = [note_on_seeds(settings), *_notes_on_rows(settings)]
     if of_comparisons:
         notes.append(_note_on_differences(settings, [file for _, file in of_comparisons.values()], rows))
-        notes += _note_on_power(rows)
     return Block(
         kind="scores",
         dataset=place[0],
@@ -145,6 +139,7 @@ def _score_block(
         columns=columns,
         rows=list(rows.values()),
         notes=notes,
+        details=list(_note_on_power(", ".join(place), rows)) if of_comparisons else [],
     )
 
 
@@ -231,21 +226,18 @@ def _note_on_differences(settings: MakeTable, comparisons: Sequence[Comparison],
         if baseline != settings.baseline and name in dict(settings.translating)
     ]
     to_others = "".join(f"; {other}" for other in others)
-    difference = f"{DIFFERENCE}: difference to {titles[settings.baseline]}{to_others}."
+    difference = f"{DIFFERENCE}: to {titles[settings.baseline]}{to_others}"
     key = _difference_key(_NOTED)
     if not any(row.cells[key].p_value is not None for row in rows.values() if key in row.cells):
-        return f"{difference} {_UNTESTED}"
-    samples = comparisons[0].samples
-    strongest = mark_of(2 * systems / (samples + 1))
-    too_few = "" if strongest == "‡" else f" {samples:,} samples allow no {'‡' if strongest else 'mark'}."
+        return f"{difference}."
+    corrected = f", Holm correction for {systems} systems" if systems > 1 else ""
     return (
-        f"{difference} † p < 0.05, ‡ p < 0.01: better or worse by paired bootstrap over sentences and trainings, "
-        f"two-sided, {samples:,} samples"
-        f"{f', corrected for {systems} systems (Holm)' if systems > 1 else ''}.{too_few} {_VARIATION}"
+        f"{difference}; † p < 0.05, ‡ p < 0.01: two-sided paired bootstrap over sentences and trainings, "
+        f"{comparisons[0].samples:,} samples{corrected}."
     )
 
 
-def _note_on_power(rows: Mapping[str, Row]) -> Iterator[str]:
+def _note_on_power(place: str, rows: Mapping[str, Row]) -> Iterator[str]:
     """Yield a note on what the trainings could have shown of differences without a mark."""
     key = _difference_key(_NOTED)
     of_each = [
@@ -256,7 +248,8 @@ def _note_on_power(rows: Mapping[str, Row]) -> Iterator[str]:
     if of_each:
         several = sum(key in row.cells for row in rows.values()) > 1
         shown_by = _POWER.format(corrected=" and corrected as the marks are" if several else "")
-        yield f"{DIFFERENCE} of {CONVENTIONS[_NOTED].heading} without a mark. {shown_by}: {'; '.join(of_each)}."
+        what = f"{place}, {DIFFERENCE} of {CONVENTIONS[_NOTED].heading} without a mark"
+        yield f"{what}. {shown_by}: {'; '.join(of_each)}."
 
 
 _NOTE = (
@@ -401,26 +394,3 @@ def _finding(compared: ComparedFigure, printed: float | None, difference: Cell |
     power = difference.power
     shown = f" ({power.detectable:.2f} would show)" if power is not None and power.deviation else ""
     return f"{direction}, not significant{shown}"
-
-
-def scorecard_rows(scorecard: Scorecard) -> Iterator[tuple[str, ...]]:
-    """Yield the heading and the rows of the scorecard as they are printed."""
-    yield "System", "verdict", "printed", "ours", "gap", "95 % interval", "figure", "on"
-    for entry in scorecard.entries:
-        other, ours = entry.verdict == "other data", entry.ours
-        shown = entry.difference if other and entry.difference is not None else ours
-        printed = entry.printed_text
-        if other and entry.printed_difference is not None:
-            mark = printed_mark(entry.printed_significant)
-            printed = f"{entry.printed_difference:+.2f}{mark} to {entry.printed_baseline}"
-        marks = "".join(f"[{number}]" for number in sorted(scorecard.footnotes.index(note) + 1 for note in entry.notes))
-        yield (
-            entry.title,
-            "; ".join(filter(None, (entry.text, entry.significance))),
-            printed,
-            "" if shown is None else shown.text + shown.mark,
-            "" if entry.gap is None else f"{entry.gap:+.2f}",
-            "" if shown is None else shown.interval(),
-            f"{entry.paper}, {entry.table.split(':')[0]}: {entry.row}, {entry.heading}{marks}",
-            f"{entry.dataset}, {', '.join(entry.test_sets)}".rstrip(", "),
-        )

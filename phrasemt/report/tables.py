@@ -16,17 +16,19 @@ import logging
 import re
 import textwrap
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from phrasemt.artefacts.corpus import ComparedSplits
 from phrasemt.artefacts.paths import Paths
-from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Table
+from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Column, Table
 from phrasemt.corpus.compare_splits import describe
 from phrasemt.errors import DataError
 from phrasemt.files.lines import write_lines
 from phrasemt.report.blocks import chunk_blocks, contrast_blocks, perplexity_blocks
-from phrasemt.report.scores import make_scorecard, score_blocks, scorecard_rows
+from phrasemt.report.scores import make_scorecard, score_blocks
+from phrasemt.report.summary import Rows, gain_text, gains, main_rows, pairs_of, paper_tables
+from phrasemt.scoring.significance import FEWEST
 from phrasemt.stages.report import MakeTable
 
 log = logging.getLogger("phrasemt.report.tables")
@@ -62,7 +64,7 @@ def make_table(
     notes = _notes_on_splits(settings, compared_splits)
     for block in blocks:
         if block.test_set is not None and (note := notes.get((block.dataset, block.test_set))):
-            block.notes.append(note)
+            block.details.append(note)
     result = table_of(settings, blocks)
     result.write(table)
     write_lines(markdown, to_markdown(result))
@@ -123,22 +125,28 @@ def _signatures(blocks: Sequence[Block]) -> Iterator[str]:
             yield f"{metric}{where}: {signature}"
 
 
-_MARKS = ("‡", "†")
-
-
 def to_markdown(table: Table) -> Iterator[str]:
-    """Yield the lines of table.md, with columns aligned for a terminal."""
+    """Yield the lines of table.md: the main results, figures of the papers, then all else."""
     yield f"# {table.title}"
+    said: set[str] = set()
+    for block in (block for block in table.blocks if block.kind in ("scores", "perplexity")):
+        yield from ("", f"## Results: {block.heading}", "", *markdown_rows(main_rows(block)))
+        yield from _wrapped([note for note in block.notes if note not in said])
+        said.update(block.notes)
     if table.scorecard is not None:
-        yield from ("", "## Scorecard", "", *markdown_rows(list(scorecard_rows(table.scorecard)), right=(2, 3, 4)))
-        for number, footnote in enumerate(table.scorecard.footnotes, start=1):
-            yield from ("", *textwrap.wrap(f"[{number}] {footnote}", 100, break_on_hyphens=False))
-        yield from ("", *textwrap.wrap(table.scorecard.note, 100, break_on_hyphens=False))
+        tables = list(paper_tables(table.scorecard))
+        if tables:
+            yield from ("", "## Beside the paper")
+        for one in tables:
+            yield from ("", *markdown_rows(one.rows), *_wrapped([one.note]))
+        yield from _wrapped([f"[{place}] {note}" for place, note in enumerate(table.scorecard.footnotes, start=1)])
+    yield from ("", "## Details")
     for block in table.blocks:
-        yield from ("", f"## {block.heading}", "", *_aligned(block))
-    for note in table.notes:
-        yield from ("", *textwrap.wrap(note, 100, break_long_words=False, break_on_hyphens=False))
-    yield ""
+        for heading, rows, notes in _details(table, block):
+            yield from ("", f"### {heading}", "", *markdown_rows(rows))
+            yield from _wrapped([note for note in notes if note not in said])
+            said.update(notes)
+    yield from ("", "### Data and signatures", *_wrapped(table.details), "")
     yield from (f"- {signature}" for signature in table.signatures)
     yield from (
         "",
@@ -148,19 +156,50 @@ def to_markdown(table: Table) -> Iterator[str]:
     )
 
 
-def _aligned(block: Block) -> Iterator[str]:
-    columns = [["System", *(row.title for row in block.rows)]]
-    for column in block.columns:
-        texts = [row.printed(column) for row in block.rows]
-        marked = any(text.endswith(_MARKS) for text in texts)  # a mark stands to the right of the aligned numbers
-        columns.append(
-            [column.heading, *(text if text.endswith(_MARKS) or not marked else text + " " for text in texts)]
-        )
-    yield from markdown_rows(list(zip(*columns, strict=True)), right=range(1, len(columns)))
+def _wrapped(notes: Sequence[str]) -> Iterator[str]:
+    for note in notes:
+        yield from ("", *textwrap.wrap(note, 100, break_long_words=False, break_on_hyphens=False))
 
 
-def markdown_rows(rows: Sequence[Sequence[str]], *, right: Collection[int]) -> Iterator[str]:
-    """Yield the lines of a Markdown table. rows: headings first. right: columns that are aligned at the right."""
+def _details(table: Table, block: Block) -> Iterator[tuple[str, Rows, Sequence[str]]]:
+    """Yield headings, rows and notes of the tables with all numbers of a block that its first table omits."""
+    if block.kind == "perplexity":
+        return
+    columns = [column for column in block.columns if column.heading != DIFFERENCE]
+    if block.kind == "scores":
+        yield f"All metrics: {block.heading}", _rows(block, columns), ()
+        compared = [(column, {gain.row.system: gain for gain in gains(table, block, column.key)}) for column in columns]
+        if systems := list(dict.fromkeys(system for _, of_column in compared for system in of_column)):
+            titles = dict(table.systems)
+            rows = [["System", *(column.heading for column, _ in compared)]]
+            rows += [[titles[name], *(gain_text(of[name].cell) for _, of in compared)] for name in systems]
+            yield f"Differences, 95 % intervals: {block.heading}", rows, ()
+        return
+    small = [column for column in columns if block.contrast_set and pairs_of(block, column.key) < FEWEST]
+    notes = list(block.notes)
+    if small:
+        left_out = ", ".join(column.heading for column in small)
+        notes.append(f"Groups of fewer than {FEWEST} pairs are in table.json only: {left_out}.")
+    yield block.heading, _rows(block, [column for column in columns if column not in small]), notes
+
+
+def _rows(block: Block, columns: Sequence[Column]) -> Rows:
+    heading = ["System", *(column.heading for column in columns)]
+    return [heading, *([row.title, *map(row.printed, columns)] for row in block.rows)]
+
+
+def numeric_columns(rows: Sequence[Sequence[str]]) -> set[int]:
+    """The columns, but the first, that have numbers only, which are aligned at the right. rows: headings first."""
+    columns = list(zip(*rows[1:], strict=True))
+    return {place for place, column in enumerate(columns) if place and all(map(_NUMBER.fullmatch, column))}
+
+
+_NUMBER = re.compile(r"([+-]?[\d.,]+%?( ± [\d.]+)?[†‡]?( to [+-]?[\d.]+)?)?")
+
+
+def markdown_rows(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a Markdown table, with columns aligned for a terminal. rows: headings first."""
+    right = numeric_columns(rows)
     escaped = [[text.replace("|", r"\|") for text in row] for row in rows]
     widths = [max(3, *map(_width, column)) for column in zip(*escaped, strict=True)]
     for number, row in enumerate(escaped):
@@ -184,39 +223,29 @@ def _width(text: str) -> int:
 
 
 def to_latex(table: Table) -> Iterator[str]:
-    """Yield the lines of table.tex: a `table` with booktabs rules for each block."""
-    yield r"% needs \usepackage{booktabs}"
+    """Yield the lines of table.tex: a `table` with booktabs rules for the main results of each test set and paper."""
+    yield rf"% needs \usepackage{{booktabs}}. All metrics: {Path(Paths(table.study).markdown_table).name}"
     yield from (f"% {signature}" for signature in table.signatures)
     yield f"% {table.command}"
-    if (card := table.scorecard) is not None:
-        notes = [f"[{number}] {footnote}" for number, footnote in enumerate(card.footnotes, start=1)]
-        caption, rows = " ".join([f"{table.title}: scorecard.", card.note, *notes]), list(scorecard_rows(card))
-        yield from (
-            "",
-            *latex_tabular(caption, f"{table.study}-scorecard", rows, columns="llrrrlll", environment="table*"),
-        )
     for block in table.blocks:
-        caption = " ".join([f"{table.title}: {block.heading}.", *block.notes])
-        heading = ["System", *(column.heading for column in block.columns)]
-        of_block = [[row.title, *map(row.printed, block.columns)] for row in block.rows]
-        yield from ("", *latex_tabular(caption, f"{table.study}-{block.name}", [heading, *of_block]))
+        of_scores = block.kind == "scores"
+        rows = (
+            main_rows(block) if of_scores else next((rows for _, rows, _ in _details(table, block)), main_rows(block))
+        )
+        about = "; ".join(note.removesuffix(".") for note in block.notes)
+        yield from ("", *latex_tabular(f"{block.heading}. {about}.", f"{table.study}-{block.name}", rows))
+    for number, one in enumerate(paper_tables(table.scorecard) if table.scorecard else (), start=1):
+        caption = f"{table.title}, beside the paper. {one.note}"
+        yield from ("", *latex_tabular(caption, f"{table.study}-paper-{number}", one.rows))
 
 
-def latex_tabular(
-    caption: str, label: str, rows: Sequence[Sequence[str]], *, columns: str = "", environment: str = "table"
-) -> Iterator[str]:
-    """Yield the lines of a table with booktabs rules.
-
-    rows: headings first. columns: their alignment; by default all but the first are numbers. environment: `table`, or
-    `table*` over both columns of the page, in small letters.
-    """
-    label = re.sub(r"[^a-zA-Z0-9]+", "-", label)
-    columns = columns or "l" + "r" * (len(rows[0]) - 1)
-    named = rf"\caption{{{_latex(caption)}}}", rf"\label{{tab:{label}}}"
-    small = [r"\small"] if environment == "table*" else []
-    yield from (rf"\begin{{{environment}}}", r"\centering", *small, *named, rf"\begin{{tabular}}{{{columns}}}")
+def latex_tabular(caption: str, label: str, rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table with booktabs rules. rows: headings first."""
+    label, right = re.sub(r"[^a-zA-Z0-9]+", "-", label), numeric_columns(rows)
+    columns = "".join("r" if place in right else "l" for place in range(len(rows[0])))
+    yield from (r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{columns}}}")
     yield from (r"\toprule", _latex_row(*rows[0]), r"\midrule", *(_latex_row(*row) for row in rows[1:]), r"\bottomrule")
-    yield from (r"\end{tabular}", rf"\end{{{environment}}}")
+    yield from (r"\end{tabular}", rf"\caption{{{_latex(caption)}}}", rf"\label{{tab:{label}}}", r"\end{table}")
 
 
 def _latex_row(*texts: str) -> str:

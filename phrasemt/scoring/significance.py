@@ -67,7 +67,7 @@ log = logging.getLogger("phrasemt.scoring.significance")
 _SAMPLES_AT_ONCE = 96
 _LEVEL, _POWER = 0.05, 0.8  # what tests of trainings can show
 # Of equal systems, a direction is decided in 100 % of groups of one sentence, 28 % of three, 9 % of fourteen.
-_FEWEST = 30
+FEWEST = 30
 _ROUNDING = 1e-9  # scores of equal statistics that were added in another order
 
 
@@ -409,9 +409,9 @@ def p_text(p_value: float | None) -> str:
     return "below 0.001" if p_value < 0.001 else f"{p_value:.3f}" if p_value < 0.0995 else f"{p_value:.2f}"
 
 
-def undecided(items: int, unit: str = "sentences") -> str:
-    """What stands in place of a direction and of p where a test set or a group has too few items; otherwise nothing."""
-    return "" if items >= _FEWEST else f"not decided ({items:,} {unit if items != 1 else unit.removesuffix('s')})"
+def undecided(sentences: int) -> str:
+    """What stands in place of a direction and of p where a test set or a group is too small; otherwise nothing."""
+    return "" if sentences >= FEWEST else f"not decided ({sentences:,} sentence{'s' * (sentences != 1)})"
 
 
 def decimals_of(difference: float, p_value: float | None, usual: int) -> int:

@@ -92,7 +92,7 @@ class WriteReport(Stage):
         chunk_columns=[Paths.chunk_columns],
     )
     outputs = files(report=Paths.report)
-    libraries = ("jinja2", "matplotlib")
+    libraries = ("jinja2",)
 
     title: str
     controls: dict[str, list[str]] = of(lambda job: job.study.controls)  # of systems

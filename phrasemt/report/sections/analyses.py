@@ -1,8 +1,8 @@
-"""The section "Analyses": what was measured beyond scores, each part from the artefact of one stage.
+"""What was measured beyond scores, a section for each: from the artefacts of one stage.
 
-BLEU and gains over the baseline by length of the source, gains by distance of words that must agree (Xu et al. 2020,
-Figures 3 and 4), what models attend to, and the perplexity without phrases. Attention on single sentences is in the
-section "Sentences".
+Gains over the baseline by length of the source and by distance of words that must agree (Xu et al. 2020, Figures 3 and
+4), what models attend to, and the perplexity without phrases. Attention on single sentences is in the section
+"Sentences". Groups of fewer than `FEWEST` sentences or pairs are left out: their intervals are too wide.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+import numpy as np
+from numpy.typing import NDArray
+
 from phrasemt.artefacts.scores import MetricComparison
-from phrasemt.artefacts.table import Table
+from phrasemt.artefacts.table import Block, Cell, Table
 from phrasemt.artefacts.translations import AttentionAnalysis
 from phrasemt.files.attention import AttentionPlace
-from phrasemt.report.figures import Series, draw_categories
-from phrasemt.report.page import Analysis, Section, TextTable, fill
+from phrasemt.report.figures import Drawing, Series, draw_categories
+from phrasemt.report.page import Section, TextTable, fill
+from phrasemt.report.summary import pairs_of, system_order
 from phrasemt.scoring.gains import (
     ALL,
     BLEU,
@@ -24,82 +28,40 @@ from phrasemt.scoring.gains import (
     LENGTHS,
     MORE_THAN_10,
     NATS,
+    Bounds,
     DecidedPairs,
     GainByLength,
     Gains,
     groups_up_to,
     quarters,
 )
-from phrasemt.scoring.significance import decimals_of, mark_of, p_text, undecided
+from phrasemt.scoring.significance import FEWEST, decimals_of, p_text
 
 
-def analyses_section(parts: Sequence[Analysis]) -> Section | None:
-    """Make the section; None without parts."""
-    if not parts:
-        return None
-    return Section(anchor="analyses", heading="Analyses", content=fill("sections/analyses.html", parts=parts))
-
-
-def length_analyses(scored: Iterable[Gains], titles: Mapping[str, str]) -> Iterator[Analysis]:
-    """Yield the part; none without scores. titles: of systems, in their order."""
-    drawings, tables = [], []
-    for one in (one for one in scored if one.metric == BLEU):
-        # The comparison of a system with itself has its score and interval.
-        systems = {
-            title: one.of(system, system, joint=groups_up_to(LENGTHS)).joint
-            for system, title in titles.items()
-            if system in one.of_systems
-        }
-        groups = next(iter(systems.values()))
-        series, rows = [], []
-        for title, of_system in systems.items():
-            scores = [comparison.system for comparison in of_system.values()]
-            y, low, high = ([getattr(bleu, end) for bleu in scores] for end in ("value", "low", "high"))
-            series.append(Series(group=title, x=range(len(groups)), y=y, low=low, high=high))
-            rows.append([title, *(f"{bleu.value:.2f} [{bleu.low:.1f}, {bleu.high:.1f}]" for bleu in scores)])
-        headings = ["System", *(f"{group.name} ({group.sentences:,})" for group in groups)]
-        tables.append(TextTable(caption=f"{one.name}; BLEU tok", headings=headings, rows=rows))
-        drawings.append(
-            draw_categories(
-                [group.name for group in groups],
-                series,
-                title=f"{one.name}: BLEU by length",
-                x_label="words in the source",
-                y_label="BLEU tok",
-            )
-        )
-    text = (
-        "BLEU tok, whose signature stands below the results, on groups of sentences by the number of words in the "
-        "source, with 95 % intervals from bootstrap samples of the sentences of each group. Intervals of two systems "
-        "may overlap although their difference is significant, because both translate the same sentences."
-    )
-    if drawings:
-        yield Analysis(heading="BLEU by length of the source", text=text, drawings=drawings, tables=tables)
+def _section(
+    anchor: str, heading: str, finding: str, text: str, tables: Sequence[TextTable], drawings: Sequence[Drawing] = ()
+) -> Section:
+    content = fill("sections/analyses.html", anchor=anchor, text=text, tables=tables, drawings=drawings)
+    return Section(anchor=anchor, heading=heading, finding=finding, content=content)
 
 
 _SHOWN = {BLEU: ("BLEU tok", 2), NATS: (NATS, 3)}  # heading and decimals of a metric; the results have its signature
-_POWER = (
-    " In brackets after a p of 0.05 or more: the smallest difference that these trainings would show in 80 % of all "
-    "repetitions, and with how many trainings of each system the one found would show."
-)
 _TEXT = (
     "Differences to the baseline in quarters of the sentences by the number of words in the source, then in fixed "
-    "groups, with 95 % intervals and p-values of the paired test of sentences and trainings in each group, not "
-    "corrected. Slope: how much the gain grows when the source has twice as many words, over the quarters; above 0, "
-    "longer sentences gain more. In nats per token of the references less is better. How much trainings differ is that "
-    "of all systems with several trainings; without one, no p-value is shown, and intervals cover sentences only."
-    + _POWER
+    "groups, with 95 % intervals. Slope: how much the gain grows when the source has twice as many words, over the "
+    "quarters; above 0, longer sentences gain more. In nats per token of the references less is better."
 )
 _TEXT_ON_PAIRS = (
-    "Differences to the baseline in the percentage of contrastive pairs that are decided right, by the distance of the "
-    "two words that must agree, then for more than 10 words and for all pairs, with 95 % intervals and p-values of the "
-    "test of pairs and trainings, not corrected. Slope: how much the gain grows for twice the distance." + _POWER
+    "Percentage of contrastive pairs that are decided right (95 % intervals of Wilson 1927; chance is 50 %), and "
+    "differences to the baseline, by the distance of the two words that must agree. Slope: how much the gain grows for "
+    "twice the distance."
 )
-
 _TEXT_ON_CONTROLS = (
-    "What a gain comes from: the system minus each of its controls, with 95 % intervals and p-values of the test of "
-    "sentences and trainings, not corrected. In nats per token of the references less is better." + _POWER
+    "What a gain comes from: the system minus each of its controls, with 95 % intervals. In nats per token of the "
+    "references less is better."
 )
+_TESTED = " p: of the paired test of sentences and trainings, not corrected."
+_FEW = f" Groups of fewer than {FEWEST} are left out."
 
 
 Controls = Mapping[str, Sequence[str]]  # of systems
@@ -114,19 +76,81 @@ class Pair:
     title: str
 
 
-def gain_analyses(table: Table, controls: Controls, scored: Sequence[Gains]) -> Iterator[Analysis]:
-    """Yield the part; none without systems to compare."""
-    if tables := length_tables(scored, _pairs(table, controls)):
-        yield Analysis(heading="Gains by length of the source", text=_TEXT, tables=tables)
-
-
-def control_analyses(table: Table, controls: Controls, scored: Sequence[Gains]) -> Iterator[Analysis]:
-    """Yield the part about systems beside their controls; none without any."""
-    tables, titles = [], dict(table.systems)
+def lengths_section(table: Table, controls: Controls, scored: Sequence[Gains]) -> Section | None:
+    """Make the section; None without systems to compare on enough sentences."""
+    pairs = _pairs(table, controls)
+    drawings, tables, slopes = [], [], []
     for one in scored:
+        groups, joint = _large(one.words, quarters(one.words)), _large(one.words, groups_up_to(LENGTHS))
+        gains = _gains(one, pairs, groups, joint) if groups else {}
+        if gains:
+            heading, decimals = _SHOWN[one.metric]
+            tables.append(_table_of_gains(f"{one.name}; difference in {heading}", gains, decimals=decimals))
+            if one.metric == BLEU:
+                drawings.append(_gains_by_length(one.name, gains, table))
+                slopes += [(title, gain.slope) for title, gain in gains.items() if gain.slope]
+    if not tables:
+        return None
+    text = _TEXT + (_TESTED if _tested(tables) else "") + _FEW
+    finding = _trends(slopes, "BLEU per doubling of the length")
+    return _section("lengths", "Gain by sentence length", finding, text, tables, drawings)
+
+
+def _gains(
+    of: Gains, pairs: Sequence[Pair], groups: Sequence[Bounds], joint: Sequence[Bounds]
+) -> dict[str, GainByLength]:
+    return {
+        pair.title: of.of(pair.baseline, pair.system, groups=groups, joint=joint)
+        for pair in pairs
+        if {pair.baseline, pair.system} <= of.of_systems.keys()
+    }
+
+
+def _large(words: NDArray[np.int64], groups: Sequence[Bounds]) -> list[Bounds]:
+    """The groups with enough sentences or pairs. words: their lengths or distances."""
+    sizes = [np.count_nonzero((words >= low) & (True if high is None else words <= high)) for low, high in groups]
+    return [group for group, size in zip(groups, sizes, strict=True) if size >= FEWEST]
+
+
+def _gains_by_length(name: str, gains: Mapping[str, GainByLength], table: Table) -> Drawing:
+    titles = system_order(table)
+    series = []
+    for title in (title for title in titles if title in gains):
+        shown = list(gains[title].groups.values())
+        y, low, high = ([getattr(one.difference, end) for one in shown] for end in ("value", "low", "high"))
+        hollow = any(one.p_value is None for one in shown)
+        series.append(Series(group=title, x=range(len(shown)), y=y, low=low, high=high, hollow=hollow))
+    groups = next(iter(gains.values())).groups
+    return draw_categories(
+        [f"{group.name} ({group.sentences:,})" for group in groups],
+        series,
+        title=f"{name}: gain by length",
+        x_label="words in the source (sentences)",
+        y_label="gain in BLEU tok",
+        systems=titles,
+    )
+
+
+def _trends(slopes: Sequence[tuple[str, MetricComparison]], unit: str) -> str:
+    """What the slopes show: no trend where 0 lies in the interval. Slopes of one training are not tested."""
+    if not slopes:
+        return "too few groups for a trend"
+    texts = []
+    for title, slope in slopes:
+        shown, tested = slope.difference, slope.p_value is not None
+        interval = f"{shown.value:+.1f} {unit} ({shown.low:.1f} to {shown.high:.1f})"
+        trend = "no trend" if shown.low <= 0 <= shown.high else "grows" if shown.value > 0 else "falls"
+        texts.append(f"{title}: {trend}, {interval}" if tested else f"{title}: {interval}, not tested")
+    return "; ".join(texts[:2]) + (f"; and {len(texts) - 2} more" if len(texts) > 2 else "")
+
+
+def controls_section(table: Table, controls: Controls, scored: Sequence[Gains]) -> Section | None:
+    """Make the section about systems beside their controls; None without any."""
+    tables, titles = [], dict(table.systems)
+    for one in (one for one in scored if len(one.words) >= FEWEST):
         heading, decimals = _SHOWN[one.metric]
         rows = [
-            [titles[system], titles[control], _gain(tested, decimals, undecided(len(one.words)))]
+            [titles[system], titles[control], _gain(tested, decimals)]
             for system, of_system in controls.items()
             for control in of_system
             if {system, control} <= one.of_systems.keys()
@@ -135,14 +159,63 @@ def control_analyses(table: Table, controls: Controls, scored: Sequence[Gains]) 
         if rows:
             headings = ["System", "Control", f"Difference in {heading}"]
             tables.append(TextTable(caption=one.name, headings=headings, rows=rows))
-    if tables:
-        yield Analysis(heading="Systems beside their controls", text=_TEXT_ON_CONTROLS, tables=tables)
+    if not tables:
+        return None
+    (system, control, gain), *others = tables[0].rows
+    finding = f"{system} minus {control}: {gain}" + (f"; and {len(others)} more" if others else "")
+    text = _TEXT_ON_CONTROLS + (_TESTED if _tested(tables) else "")
+    return _section("controls", "Systems beside their controls", finding, text, tables)
 
 
-def contrast_analyses(table: Table, controls: Controls, decided: Iterable[DecidedPairs]) -> Iterator[Analysis]:
-    """Yield the part about contrastive pairs; none without systems to compare."""
-    if tables := distance_tables(decided, _pairs(table, controls)):
-        yield Analysis(heading="Gains on contrastive pairs by distance", text=_TEXT_ON_PAIRS, tables=tables)
+def _tested(tables: Iterable[TextTable]) -> bool:
+    return any(", p " in cell for table in tables for row in table.rows for cell in row)
+
+
+def pairs_section(table: Table, controls: Controls, decided: Iterable[DecidedPairs]) -> Section | None:
+    """Make the section about contrastive pairs; None without any."""
+    blocks = [block for block in table.blocks if block.contrast_set is not None]
+    if not blocks:
+        return None
+    tables = list(distance_tables(decided, _pairs(table, controls)))
+    drawings = [drawing for block in blocks for drawing in _accuracies(block, table)]
+    all_pairs = [row.cells["all"] for row in blocks[0].rows]
+    shares = sorted(
+        {f"{cell.value:.1f}" for cell in (min(all_pairs, key=_value), max(all_pairs, key=_value))}, key=float
+    )
+    finding = f"{' to '.join(shares)} % of {blocks[0].size:,} pairs right; chance is 50 %"
+    text = _TEXT_ON_PAIRS + (_TESTED if _tested(tables) else "") + _FEW
+    return _section("pairs", "Agreement by distance", finding, text, tables, drawings)
+
+
+def _value(cell: Cell) -> float:
+    return cell.value
+
+
+def _accuracies(block: Block, table: Table) -> Iterator[Drawing]:
+    """Draw the accuracies of a block of contrastive pairs by distance or by kind of mistake, in large groups."""
+    of_one = f"{block.mistake} " if block.mistake else ""
+    pairs = {group: pairs_of(block, group) for group in block.rows[0].cells}
+    groups = [key for key, size in pairs.items() if key != f"{of_one}all" and size >= FEWEST]
+    if not groups:
+        return
+    order = system_order(table)
+    series = []
+    for row in sorted(block.rows, key=lambda row: order.index(row.title)):
+        cells = [row.cells[group] for group in groups]
+        low, high = ([getattr(cell, end) or 0.0 for cell in cells] for end in ("low", "high"))
+        hollow = len(cells[0].by_seed or {}) == 1
+        y = [cell.value for cell in cells]
+        series.append(Series(group=row.title, x=range(len(groups)), y=y, low=low, high=high, hollow=hollow))
+    place = ", ".join(filter(None, (block.dataset, block.contrast_set, block.mistake)))
+    yield draw_categories(
+        [f"{group.removeprefix(of_one)} ({pairs[group]:,})" for group in groups],
+        series,
+        title=f"{place}: accuracy on contrastive pairs",
+        x_label="kind of mistake (pairs)" if block.kind == "mistakes" else "distance in words (pairs)",
+        y_label="accuracy, %",
+        ordered=block.kind == "contrasts",
+        systems=order,
+    )
 
 
 def _pairs(table: Table, controls: Controls) -> list[Pair]:
@@ -156,71 +229,37 @@ def _pairs(table: Table, controls: Controls) -> list[Pair]:
     return found
 
 
-def length_tables(scored: Iterable[Gains], pairs: Sequence[Pair]) -> list[TextTable]:
-    """A table of gains by length for each test set and metric that has a pair of systems.
-
-    Quarters of the sentences come before the groups of `LENGTHS`.
-    """
-    tables = []
-    for one in scored:
-        groups, joint = quarters(one.words), groups_up_to(LENGTHS)
-        gains = {
-            pair.title: one.of(pair.baseline, pair.system, groups=groups, joint=joint)
-            for pair in pairs
-            if {pair.baseline, pair.system} <= one.of_systems.keys()
-        }
-        if gains:
-            heading, decimals = _SHOWN[one.metric]
-            caption = f"{one.name}; difference in {heading}"
-            tables.append(_table_of_gains(caption, gains, unit="sentences", decimals=decimals))
-    return tables
-
-
-def distance_tables(decided: Iterable[DecidedPairs], pairs: Sequence[Pair]) -> list[TextTable]:
-    """A table of gains by distance for each kind of mistake of each set of pairs that has a pair of systems.
+def distance_tables(decided: Iterable[DecidedPairs], pairs: Sequence[Pair]) -> Iterator[TextTable]:
+    """Yield a table of gains by distance for each kind of mistake of each set of pairs that has a pair of systems.
 
     Raises MismatchError for systems that decided about other pairs.
     """
-    tables = []
     for one in decided:
-        there = [pair for pair in pairs if {pair.baseline, pair.system} <= one.of_systems.keys()]
-        for number, kind in enumerate(one.kinds if there else ()):
-            joint = (MORE_THAN_10, ALL)
-            gains = {
-                pair.title: one.gains(number).of(pair.baseline, pair.system, groups=DISTANCES, joint=joint)
-                for pair in there
-            }
-            caption = f"{one.name}, {kind}; difference in percent"
-            tables.append(_table_of_gains(caption, gains, unit="pairs", decimals=1))
-    return tables
+        for number, kind in enumerate(one.kinds):
+            of_kind = one.gains(number)
+            groups, joint = _large(of_kind.words, DISTANCES), _large(of_kind.words, (MORE_THAN_10, ALL))
+            if joint and (gains := _gains(of_kind, pairs, groups, joint)):
+                yield _table_of_gains(f"{one.name}, {kind}; difference in percent", gains, decimals=1)
 
 
-def _table_of_gains(caption: str, gains: Mapping[str, GainByLength], *, unit: str, decimals: int) -> TextTable:
-    """The table of the gains of systems, by title. unit: of what groups consist of."""
+def _table_of_gains(caption: str, gains: Mapping[str, GainByLength], *, decimals: int) -> TextTable:
+    """The table of the gains of systems, by title."""
     first = next(iter(gains.values()))
     groups = [f"{one.name} ({one.sentences:,})" for one in (*first.groups, *first.joint)]
     rows = []
     for title, gain in gains.items():
-        of_groups = ((group.sentences, tested) for group, tested in (*gain.groups.items(), *gain.joint.items()))
-        tested = [*of_groups, (sum(group.sentences for group in gain.groups), gain.slope)]
-        rows.append([title, *(_gain(found, decimals, undecided(items, unit)) for items, found in tested)])
+        tested = [*gain.groups.values(), *gain.joint.values(), gain.slope]
+        rows.append([title, *(_gain(found, decimals) for found in tested)])
     return TextTable(caption=caption, headings=["System", *groups, "Slope"], rows=rows)
 
 
-def _gain(found: MetricComparison | None, decimals: int, too_few: str) -> str:
+def _gain(found: MetricComparison | None, decimals: int) -> str:
     if found is None:
         return "–"
-    shown, p_value, power = found.difference, found.p_value, found.power
+    shown, p_value = found.difference, found.p_value
     decimals = decimals_of(shown.value, p_value, decimals)
-    text = f"{shown.value:+.{decimals}f} [{shown.low:+.{decimals}f}, {shown.high:+.{decimals}f}]"
-    if too_few:
-        return f"{text}, {too_few}"
-    if p_value is not None:
-        text += f", p {p_text(p_value)}"
-    if power is not None and power.deviation and not mark_of(p_value):
-        needed = "" if power.seeds_needed is None else f", or with {power.seeds_needed:,} trainings"
-        text += f" ({power.detectable:.{decimals}f} would show{needed})"
-    return text
+    text = f"{shown.value:+.{decimals}f} ({shown.low:.{decimals}f} to {shown.high:.{decimals}f})"
+    return text if p_value is None else f"{text}, p {p_text(p_value)}"
 
 
 PLACE_NAMES: dict[AttentionPlace, str] = {
@@ -230,9 +269,10 @@ PLACE_NAMES: dict[AttentionPlace, str] = {
     "dec_phrases": "decoder, phrases",
     "cross": "decoder, source",
 }
+WHOLE = "perplexity_without_phrases"
 # Headings of the perplexities of a model without some of its attentions, by the name of the measurement.
 WITHOUT = {
-    "perplexity_without_phrases": "Without phrases",
+    WHOLE: "Without phrases",
     "perplexity_without_encoder_phrases": "Without phrases in the encoder",
     "perplexity_without_decoder_phrases": "Without phrases in the decoder",
     "perplexity_without_source_attention": "Without source tokens in the decoder",
@@ -240,8 +280,8 @@ WITHOUT = {
 Label = Callable[[AttentionAnalysis], str]  # the name of a training
 
 
-def attention_analyses(analyses: Sequence[AttentionAnalysis], titles: Mapping[str, str]) -> Iterator[Analysis]:
-    """Yield the parts. titles: of systems, in their order."""
+def attention_sections(analyses: Sequence[AttentionAnalysis], titles: Mapping[str, str]) -> Iterator[Section]:
+    """Yield the sections. titles: of systems, in their order."""
     order = list(titles)
     files = sorted(analyses, key=lambda file: order.index(file.system))
     several = len({file.seed for file in files}) > 1
@@ -262,7 +302,7 @@ def _by_test_set(files: Iterable[AttentionAnalysis]) -> dict[str, list[Attention
     return found
 
 
-def _perplexities(files: Sequence[AttentionAnalysis], label: Label) -> Analysis:
+def _perplexities(files: Sequence[AttentionAnalysis], label: Label) -> Section:
     """Perplexities; beside them those without phrases, if a model measures them."""
     columns = {key: name for key, name in WITHOUT.items() if any(key in file.diagnostics for file in files)}
     headings = ["System", "Perplexity", *columns.values()]
@@ -275,14 +315,21 @@ def _perplexities(files: Sequence[AttentionAnalysis], label: Label) -> Analysis:
         tables.append(TextTable(caption=caption, headings=headings, rows=rows))
     text = "Perplexity per token of the references by forced decoding."
     if not columns:
-        return Analysis(heading="Perplexity of the references", text=text, tables=tables)
+        lowest = min(files, key=lambda file: file.perplexity)
+        finding = f"lowest: {lowest.perplexity:.2f}, {label(lowest)}"
+        return _section("phrases", "Perplexity of the references", finding, text, tables)
     text += (
         " Without phrases: what every position attends to among the phrases is replaced by its mean over all positions "
         "of the test set, in all layers, or in the encoder or the decoder only; without source tokens: likewise what "
         "the decoder attends to among the tokens of the source. A model whose perplexity hardly rises makes no use of "
         "them."
     )
-    return Analysis(heading="Do the models use their phrases?", text=text, tables=tables)
+    rises = [
+        100 * (file.diagnostics[key] / file.perplexity - 1) for file in files if (key := WHOLE) in file.diagnostics
+    ]
+    shown = " to ".join(dict.fromkeys(f"{rise:.0f}" for rise in (min(rises), max(rises)))) if rises else ""
+    finding = f"without them, test perplexity rises by {shown} %" if rises else "perplexity without parts of the models"
+    return _section("phrases", "Do the models use their phrases?", finding, text, tables)
 
 
 def _without(file: AttentionAnalysis, perplexity: float | None) -> str:
@@ -291,8 +338,8 @@ def _without(file: AttentionAnalysis, perplexity: float | None) -> str:
     return f"{perplexity:.3f} ({100 * (perplexity / file.perplexity - 1):+.1f} %)"
 
 
-def _masses(files: Sequence[AttentionAnalysis], label: Label) -> Analysis:
-    drawings = []
+def _masses(files: Sequence[AttentionAnalysis], label: Label) -> Section:
+    drawings, means = [], []
     for file in files:
         found = [one for one in file.attentions if len(one.mass) > 1]
         layers = sorted({one.layer for one in found})
@@ -310,6 +357,7 @@ def _masses(files: Sequence[AttentionAnalysis], label: Label) -> Analysis:
                 )
             )
         mean = round(fmean(one.phrase_mass for one in found), 1)
+        means.append(mean)
         chances = [one.even_phrase_mass for one in found]
         even_mean = "" if None in chances else f" (even: {fmean(one for one in chances if one is not None):.1f} %)"
         name = f"{label(file)}, {file.dataset} {file.test_set}"
@@ -327,4 +375,6 @@ def _masses(files: Sequence[AttentionAnalysis], label: Label) -> Analysis:
         "heads; bars reach from the head with the smallest share to the one with the largest. Even: the share if all "
         "tokens and n-grams that a position may use had the same weight, as in a model that has learned nothing."
     )
-    return Analysis(heading="Attention on n-grams by layer", text=text, drawings=drawings)
+    shares = " to ".join(dict.fromkeys(f"{mean:.0f}" for mean in (min(means), max(means))))
+    finding = f"{shares} % of attention is on n-grams"
+    return _section("attention", "Attention on n-grams by layer", finding, text, [], drawings)

@@ -1,30 +1,50 @@
-"""What a study found, from its table: the sections "Results", "Scorecard" and "Origins".
+"""What a study found, from its table: the sections "Results", "Beside the paper", "All metrics" and "Provenance".
 
-A difference that is significant is coloured, better and worse alike. Each number of the results links to the list of
-its files in "Origins", with their digests, and the stages and code that made them.
+Each number of "All metrics" links to the list of its files in "Provenance", with their digests, and the stages and code
+that made them. There a difference that is significant is coloured, better and worse alike.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from statistics import fmean
 
+from markupsafe import Markup
+
+from phrasemt.artefacts.scores import BleuScore
 from phrasemt.artefacts.sidecar import DigestedFile, Evidence, Sidecar
-from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Row, Table, Verdict
+from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Row, Table
+from phrasemt.artefacts.translations import AttentionAnalysis
 from phrasemt.files.system import check_file
-from phrasemt.report.figures import Drawing, Series, draw_categories
-from phrasemt.report.page import Section, fill
-from phrasemt.report.scores import scorecard_rows
+from phrasemt.report.figures import colour_of, ticks
+from phrasemt.report.page import Section, TextTable, fill
+from phrasemt.report.sections.trainings import TrainingCurve, convergence
+from phrasemt.report.summary import (
+    BLEU,
+    GAIN,
+    Gain,
+    Rows,
+    gains,
+    main_columns,
+    main_rows,
+    paper_tables,
+    score_blocks_of,
+    system_order,
+)
+from phrasemt.scoring.gains import Gains
 from phrasemt.scoring.significance import p_text
+
+_SAME_SIZE = 0.05  # the largest relative difference of numbers of parameters, and of lengths, that is none
+_MOST_SYSTEMS = 6  # that a forest plot shows in all metrics; of more, in BLEU alone
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """A tested difference to the baseline. metric: heading of its score; cell: has an interval and p-values."""
+    """A difference to the baseline. metric: heading of its score; cell: has an interval and p."""
 
     block: Block
     row: Row
@@ -32,20 +52,191 @@ class Difference:
     cell: Cell
 
 
-def results_section(table: Table) -> Section:
-    """Make the section. Each number links to the list of its files in the section "Origins"."""
+@dataclass(frozen=True, kw_only=True)
+class Lane:
+    """A line of a forest plot. metric: its heading, empty below the first line of a metric. reported: by a paper."""
+
+    metric: str
+    gain: Gain
+    colour: str
+    reported: float | None = None
+
+    @property
+    def text(self) -> str:
+        """What is gained, with mark and interval: better is above 0 in all metrics."""
+        cell, (low, high) = self.gain.cell, self.gain.ends
+        value = f"{self.gain.gained:+.{cell.decimals}f}{cell.mark}"
+        return f"{value} ({low:.{cell.decimals}f} to {high:.{cell.decimals}f})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MainResults:
+    """What "Results" shows of a test set."""
+
+    block: Block
+    rows: Rows
+    forest: Markup | None
+
+
+def results_section(
+    table: Table, trainings: Sequence[TrainingCurve], analyses: Sequence[AttentionAnalysis]
+) -> Section | None:
+    """Make the section; None for a study of which only other things are known than scores and perplexities."""
+    colours = {title: colour_of(place) for place, title in enumerate(system_order(table))}
+    parts = [
+        MainResults(
+            block=block,
+            rows=_with_further_columns(main_rows(block), table, block, trainings, analyses),
+            forest=_forest(table, block, colours),
+        )
+        for block in score_blocks_of(table)
+    ]
+    for block in (block for block in table.blocks if block.kind == "perplexity"):
+        parts.append(MainResults(block=block, rows=main_rows(block), forest=None))
+    if not parts:
+        return None
+    content = fill("sections/results.html", parts=parts, colours=colours, gain=GAIN, notes=_notes(parts))
+    return Section(anchor="results", heading="Results", content=content)
+
+
+def _notes(parts: Sequence[MainResults]) -> list[str]:
+    return list(dict.fromkeys(note for part in parts for note in part.block.notes))
+
+
+def _with_further_columns(
+    rows: Rows, table: Table, block: Block, trainings: Sequence[TrainingCurve], analyses: Sequence[AttentionAnalysis]
+) -> Rows:
+    """The first table with perplexity, agreement and parameters, as far as they are known."""
+    perplexities: dict[str, list[float]] = {}
+    for one in analyses:
+        if (one.dataset, one.test_set) == (block.dataset, block.test_set):
+            perplexities.setdefault(one.system, []).append(one.perplexity)
+    pairs = [one for one in table.blocks if one.kind in ("contrasts", "mistakes") and one.mistake is None]
+    agreement = {
+        row.system: row.cells["all"].text for one in pairs[:1] if one.dataset == block.dataset for row in one.rows
+    }
+    parameters = {one.system: f"{one.record.parameters:,}" for one in trainings if one.dataset == block.dataset}
+    further: Mapping[str, Mapping[str, str]] = {
+        "Perplexity": {system: f"{fmean(values):.2f}" for system, values in perplexities.items()},
+        "Pairs right, %": agreement,
+        "Parameters": parameters,
+    }
+    shown = {heading: values for heading, values in further.items() if values}
+    of_rows = [list(shown), *([values.get(row.system, "") for values in shown.values()] for row in block.rows)]
+    return [[*row, *cells] for row, cells in zip(rows, of_rows, strict=True)]
+
+
+def _forest(table: Table, block: Block, colours: Mapping[str, str]) -> Markup | None:
+    """The gains of a test set as a forest plot; None without any."""
+    reported = {
+        entry.system: entry
+        for entry in (table.scorecard.entries if table.scorecard else ())
+        if (entry.dataset, entry.test_sets) == (block.dataset, [block.test_set])
+        and entry.printed_difference is not None
+    }
+    lanes = []
+    for column in main_columns(block):
+        of_metric = gains(table, block, column.key)
+        if column.key != BLEU and len(of_metric) > _MOST_SYSTEMS:
+            continue
+        for number, gain in enumerate(of_metric):
+            entry = reported.get(gain.row.system) if column.key == BLEU else None
+            better = ", fewer edits" if column.key == "ter" else ""
+            lanes.append(
+                Lane(
+                    metric="" if number else column.heading + better,
+                    gain=gain,
+                    colour=colours[gain.row.title],
+                    reported=entry.printed_difference if entry else None,
+                )
+            )
+    if not lanes:
+        return None
+    places = [0.0, *(place for lane in lanes for place in (*lane.gain.ends, lane.gain.gained, lane.reported or 0.0))]
+    axis = ticks(min(places), max(places))
+    tested = {lane.gain.cell.p_value is not None for lane in lanes}
+    shown = [entry for system, entry in reported.items() if any(lane.gain.row.system == system for lane in lanes)]
+    baselines = {lane.gain.baseline for lane in lanes}
+    return fill(
+        "sections/results.forest.html",
+        baseline=baselines.pop() if len(baselines) == 1 else "the baselines",
+        lanes=lanes,
+        ticks=axis,
+        at=lambda value: f"{100 * (value - axis[0]) / (axis[-1] - axis[0]):.2f}%",
+        hollow=False in tested,
+        filled=True in tested,
+        papers=list(dict.fromkeys(entry.paper for entry in shown)),
+        of_data="" if all(entry.same_data for entry in shown) else ", on other data",
+    )
+
+
+def caveats(
+    table: Table, controls: Mapping[str, Sequence[str]], trainings: Sequence[TrainingCurve], scored: Sequence[Gains]
+) -> str:
+    """What limits the answer: the first two of size, length of the outputs, number of trainings, and convergence."""
+    blocks = score_blocks_of(table)
+    found = gains(table, blocks[0]) if blocks else []
+    sentences = [*_on_size(table, found, controls, trainings), *_on_lengths(scored)]
+    if found and all(gain.cell.p_value is None for gain in found):
+        sentences.append("How many trainings a difference of 0.5 BLEU needs, `phrasemt plan STUDY --detect 0.5` says.")
+    if (text := convergence(trainings)).endswith("not converged"):
+        sentences.append(f"{text[0].upper()}{text[1:]}.")
+    return " ".join(sentences[:2])
+
+
+def _on_size(
+    table: Table, found: Sequence[Gain], controls: Mapping[str, Sequence[str]], trainings: Sequence[TrainingCurve]
+) -> Iterator[str]:
+    """Yield a sentence about systems with more parameters than their baselines and without a control of their size."""
+    sizes = {one.system: one.record.parameters for one in trainings}
+    larger: dict[str, float] = {}
+    for system in (gain.row.system for gain in found if gain.row.system in sizes):
+        baseline = sizes.get(table.baselines[system])
+        same_size = [
+            one for one in controls.get(system, ()) if abs(sizes.get(one, 0) / sizes[system] - 1) <= _SAME_SIZE
+        ]
+        if baseline and sizes[system] > (1 + _SAME_SIZE) * baseline and not same_size:
+            larger[system] = sizes[system] / baseline
+    if larger:
+        titles = dict(table.systems)
+        names = f"{len(larger)} systems" if len(larger) > 2 else " and ".join(titles[system] for system in larger)
+        ratios = " to ".join(dict.fromkeys(f"{ratio:.2f}" for ratio in (min(larger.values()), max(larger.values()))))
+        has, its = ("has", "its") if len(larger) == 1 else ("have", "their")
+        yield (
+            f"{names} {has} {ratios} times the parameters of the baseline, and no control of {its} size: this study "
+            "cannot tell phrases from size."
+        )
+
+
+def _on_lengths(scored: Sequence[Gains]) -> Iterator[str]:
+    """Yield a sentence if outputs on the first test set differ much in length."""
+    for one in [one for one in scored if one.metric == BLEU][:1]:
+        lengths = [
+            fmean(bleu.sys_len / bleu.ref_len for run in runs if isinstance(bleu := run.metrics[BLEU], BleuScore))
+            for runs in one.of_systems.values()
+        ]
+        if max(lengths) - min(lengths) > _SAME_SIZE:
+            low, high = min(lengths), max(lengths)
+            yield f"BLEU here also measures length: outputs have {low:.2f} to {high:.2f} of the references' words."
+
+
+def metrics_section(table: Table) -> Section:
+    """Make the section. Each number links to the list of its files in the section "Provenance"."""
+    found = list(differences(table))
     content = fill(
-        "sections/results.html",
+        "sections/results.metrics.html",
         table=table,
         titles=dict(table.systems),
-        several=len({table.baselines[line.row.system] for line in differences(table)}) > 1,
+        several=len({table.baselines[line.row.system] for line in found}) > 1,
+        tested=any(line.cell.p_value is not None for line in found),
         anchor=anchor,
         sign=sign,
         p_text=p_text,
-        differences=list(differences(table)),
-        contrasts=list(contrast_figures(table)),
+        differences=found,
     )
-    return Section(anchor="results", heading="Results", content=content)
+    headings = [column.heading for block in table.blocks for column in block.columns if column.heading != DIFFERENCE]
+    of_scores = [heading for heading in dict.fromkeys(headings) if " (" not in heading]
+    return Section(anchor="metrics", heading="All metrics", finding=", ".join(of_scores), content=content)
 
 
 def sign(cell: Cell) -> str:
@@ -70,55 +261,35 @@ def differences(table: Table) -> Iterator[Difference]:
                     yield Difference(block=block, row=row, metric=before.heading, cell=cell)
 
 
-def contrast_figures(table: Table) -> Iterator[Drawing]:
-    """Draw the accuracies of each block of contrastive pairs, by distance or by kind of mistake."""
-    for block in table.blocks:
-        of_one = f"{block.mistake} " if block.mistake else ""
-        groups = [column.key for column in block.columns if column.key != f"{of_one}all"]
-        if block.contrast_set is not None and groups:
-            place = ", ".join(filter(None, (block.dataset, block.contrast_set, block.mistake)))
-            yield draw_categories(
-                [group.removeprefix(of_one) for group in groups],
-                [_series(row, groups) for row in block.rows],
-                title=f"{place}: accuracy on contrastive pairs",
-                x_label="kind of mistake" if block.kind == "mistakes" else "distance in words",
-                y_label="accuracy, %",
-                ordered=block.kind == "contrasts",
-            )
-
-
-def _series(row: Row, groups: Sequence[str]) -> Series:
-    cells = [row.cells[group] for group in groups]
-    low, high = ([getattr(cell, end) or 0.0 for cell in cells] for end in ("low", "high"))
-    return Series(group=row.title, x=range(len(groups)), y=[cell.value for cell in cells], low=low, high=high)
-
-
-# A symbol for each verdict, for readers who see no colours, and its colour.
-_SIGNS: dict[Verdict, tuple[str, str]] = {
-    "reproduced": ("✓", "better"),
-    "within noise": ("≈", ""),
-    "not reproduced": ("✗", "worse"),
-    "other data": ("◇", ""),
-    "not run": ("–", "quiet"),
+# The sections that measure what the papers claim, by their anchors.
+_CLAIMS = {
+    "results": "gains",
+    "lengths": "long sentences",
+    "pairs": "words that must agree over a distance",
+    "phrases": "the use of phrases",
+    "attention": "attention to n-grams",
+    "controls": "what a gain comes from",
 }
 
 
-def scorecard_section(table: Table) -> Section | None:
-    """Make the section; None for a study in which no system stands for a row of a paper."""
+def scorecard_section(table: Table, others: Sequence[Section]) -> Section | None:
+    """Make the section; None for a study in which no system stands for a row of a paper. others: of the page."""
     card = table.scorecard
     if card is None:
         return None
-    heading, *rows = scorecard_rows(card)
-    counts = Counter(entry.verdict for entry in card.entries)
+    tables = list(paper_tables(card))
+    counts = Counter(entry.finding or entry.verdict for entry in card.entries if entry.finding != "baseline")
+    speaking = [f'"{one.heading}" ({_CLAIMS[one.anchor]})' for one in others if one.anchor in _CLAIMS]
     content = fill(
         "sections/results.scorecard.html",
-        card=card,
-        heading=heading,
-        rows=list(zip(card.entries, rows, strict=True)),
-        counts=[(verdict, counts[verdict]) for verdict in get_args(Verdict) if counts[verdict]],
-        signs=_SIGNS,
+        tables=[TextTable(caption=one.note, headings=one.rows[0], rows=one.rows[1:]) for one in tables],
+        footnotes=card.footnotes,
+        claims=f"Sections of this page that measure what the papers claim: {', '.join(speaking)}.",
     )
-    return Section(anchor="scorecard", heading="Scorecard", content=content)
+    finding = "; ".join(f"{finding}: {count}" if len(counts) > 1 else finding for finding, count in counts.items())
+    return Section(
+        anchor="papers", heading="Beside the paper", finding=finding or "the baseline alone", content=content
+    )
 
 
 def origins_section(table: Table, others: Sequence[Path]) -> Section:
@@ -146,7 +317,8 @@ def origins_section(table: Table, others: Sequence[Path]) -> Section:
         others=[DigestedFile(path=str(path), sha256=evidence.digest(path)) for path in others],
         versions=[(*key, count) for key, count in Counter(map(_made_with, made_by.values())).items()],
     )
-    return Section(anchor="origins", heading="Origins", content=content)
+    finding = f"{len(made_by):,} files with their sha256, and the code and libraries that made them"
+    return Section(anchor="origins", heading="Provenance", finding=finding, content=content)
 
 
 def _made_with(sidecar: Sidecar) -> tuple[str, str, str]:

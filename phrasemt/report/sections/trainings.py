@@ -1,7 +1,7 @@
-"""The sections "Data", "Phrases and chunks", "Learning curves" and "Systems".
+"""The sections "Data", "Parser, phrases and chunks", "Learning curves" and "Settings".
 
 Data: what cleaning kept and dropped, what the splits share, what tokenisation changes. Phrases and chunks: parsers,
-chunkers, and the statistics of phrases and chunks. Systems: the settings in which they differ.
+chunkers, and the statistics of phrases and chunks. Settings: the settings in which they differ.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from phrasemt.artefacts.training import Evaluation, Metrics, TrainingRecord
 from phrasemt.errors import DataError
 from phrasemt.report.figures import Drawing, Series, draw_curves
 from phrasemt.report.page import Section, fill
+from phrasemt.report.summary import system_order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,19 +83,30 @@ def check_trainings(table: Table, trainings: Sequence[TrainingCurve]) -> None:
             raise DataError(what, next_step="run the workflow again, which makes the missing files")
 
 
-def curves_section(datasets: Sequence[str], trainings: Sequence[TrainingCurve], titles: Mapping[str, str]) -> Section:
-    """Make the section. titles: of the systems, by name."""
-    drawings = [drawing for dataset in datasets for drawing in curves(dataset, trainings, titles)]
+def curves_section(table: Table, trainings: Sequence[TrainingCurve]) -> Section:
+    """Make the section."""
+    titles = dict(table.systems)
+    drawings = [drawing for dataset in table.datasets for drawing in curves(dataset, trainings, table)]
     content = fill("sections/trainings.html", drawings=drawings, trainings=trainings, titles=titles)
-    return Section(anchor="curves", heading="Learning curves", content=content)
+    return Section(anchor="curves", heading="Learning curves", finding=convergence(trainings), content=content)
 
 
-def curves(dataset: str, trainings: Sequence[TrainingCurve], titles: Mapping[str, str]) -> Iterator[Drawing]:
-    """Draw loss, dev BLEU and dev perplexity on a data set, one line for each training. titles: by system.
+def convergence(trainings: Sequence[TrainingCurve]) -> str:
+    """How many trainings had their best dev score at their last evaluation: they may not have converged."""
+    rising = sum(one.record.best_update == one.evaluations[-1].update for one in trainings if one.evaluations)
+    if not rising:
+        return "all trainings had their best dev score before the end"
+    number = "all" if rising == len(trainings) else f"{rising} of {len(trainings)}"
+    return f"{number} trainings had their best dev score at the end: not converged"
+
+
+def curves(dataset: str, trainings: Sequence[TrainingCurve], table: Table) -> Iterator[Drawing]:
+    """Draw loss, dev BLEU and dev perplexity on a data set, one line for each training.
 
     A figure without lines is left out. Perplexities above ten times the last one are left out: they would flatten the
     others.
     """
+    titles = dict(table.systems)
     lines: dict[str, list[Series]] = {"training loss": [], "dev BLEU": [], "dev perplexity": []}
     for training in (training for training in trainings if training.dataset == dataset):
         # The loss falls so much in the first updates that it would flatten the rest of the curve.
@@ -110,7 +122,8 @@ def curves(dataset: str, trainings: Sequence[TrainingCurve], titles: Mapping[str
     for title, series in lines.items():
         if series:
             y_label = "loss per token" if title == "training loss" else title
-            yield draw_curves(series, title=f"{dataset}: {title}", x_label="updates", y_label=y_label)
+            about = {"title": f"{dataset}: {title}", "x_label": "updates", "y_label": y_label}
+            yield draw_curves(series, **about, systems=system_order(table))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,13 +145,14 @@ class Setting:
 
 def systems_section(table: Table, trainings: Sequence[TrainingCurve], records: Sequence[Path]) -> Section:
     """Make the section. records: of the trainings."""
+    settings = settings_of_systems(table, records)
     content = fill(
-        "sections/trainings.settings.html",
-        titles=dict(table.systems),
-        trainings=trainings,
-        settings=settings_of_systems(table, records),
+        "sections/trainings.settings.html", titles=dict(table.systems), trainings=trainings, settings=settings
     )
-    return Section(anchor="systems", heading="Systems", content=content)
+    differ = [setting.key for setting in settings if setting.differs]
+    more = f" and {len(differ) - 4} more settings" if len(differ) > 4 else ""
+    finding = f"the systems differ in {', '.join(differ[:4])}{more}" if differ else "equal settings of all systems"
+    return Section(anchor="systems", heading="Settings", finding=finding, content=content)
 
 
 def settings_of_systems(table: Table, records: Sequence[Path]) -> list[Setting]:
@@ -179,30 +193,34 @@ def flatten(prefix: str, section: Mapping[str, Any]) -> Iterator[tuple[str, str]
 
 def data_section(dropped: Sequence[Path], splits: Sequence[Path], round_trips: Sequence[Path]) -> Section:
     """Make the section."""
-    content = fill(
-        "sections/trainings.data.html",
-        cleanings=[(Paths.dropped_pairs.names(path), DroppedPairs.read(path)) for path in dropped],
-        splits=[
-            (Paths.compared_splits.names(path)["dataset"], name, counts)
-            for path in splits
-            for name, counts in ComparedSplits.read(path).splits.items()
-        ],
-        round_trips=[(Paths.round_trip.names(path), RoundTrip.read(path)) for path in round_trips],
-    )
-    return Section(anchor="data", heading="Data", content=content)
+    cleanings = [(Paths.dropped_pairs.names(path), DroppedPairs.read(path)) for path in dropped]
+    compared = [
+        (Paths.compared_splits.names(path)["dataset"], name, counts)
+        for path in splits
+        for name, counts in ComparedSplits.read(path).splits.items()
+    ]
+    round_trips_read = [(Paths.round_trip.names(path), RoundTrip.read(path)) for path in round_trips]
+    content = fill("sections/trainings.data.html", cleanings=cleanings, splits=compared, round_trips=round_trips_read)
+    kept = ", ".join(f"{cleaning.kept:,}" for names, cleaning in cleanings if names["split"] == "train")
+    shared = [counts.in_train.pairs for _, _, counts in compared if counts.in_train]
+    finding = f"{kept} training pairs; {sum(shared):,} pairs of dev and test sets are also in train"
+    return Section(anchor="data", heading="Data", finding=finding, content=content)
 
 
 def syntax_section(phrases: Sequence[Path], chunks: Sequence[Path], annotators: Sequence[Path]) -> Section | None:
     """Make the section from statistics of phrases and chunks and cards of annotators; None if there are none."""
     if not (phrases or chunks or annotators):
         return None
+    cards = [(path.absolute().parent.name, card, scores_of(card)) for path in annotators for card in [Card.read(path)]]
     content = fill(
         "sections/trainings.syntax.html",
-        annotators=[(path.absolute().parent.name, Card.read(path), scores_of(Card.read(path))) for path in annotators],
+        annotators=cards,
         phrases=[(Paths.phrase_statistics.names(path), PhraseStatistics.read(path)) for path in phrases],
         chunks=[(Paths.chunk_statistics.names(path), ChunkStatistics.read(path)) for path in chunks],
     )
-    return Section(anchor="syntax", heading="Phrases and chunks", content=content)
+    scored = [f"{name}: F1 {scores['f1']:.1f} on held-out sentences" for name, _, scores in cards if "f1" in scores]
+    finding = "; ".join(scored) or f"phrases of {len(phrases)} and chunks of {len(chunks)} texts"
+    return Section(anchor="syntax", heading="Parser, phrases and chunks", finding=finding, content=content)
 
 
 def scores_of(card: Card) -> dict[str, float]:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import json
-import math
+import re
 from pathlib import Path
 from typing import Any
 
 import made_table
 import numpy as np
-from made_table import accuracy
+from made_table import accuracy, cell
 
+from phrasemt.artefacts.table import Block, Row, Table
 from phrasemt.artefacts.translations import AttentionAnalysis
 from phrasemt.files.attention import AttentionMap
-from phrasemt.report.sections.analyses import attention_analyses, contrast_analyses, control_analyses, gain_analyses
+from phrasemt.report.page import Section, drawings_in
+from phrasemt.report.sections.analyses import attention_sections, controls_section, lengths_section, pairs_section
 from phrasemt.report.sections.sentences import groups_of_heads
 from phrasemt.scoring.gains import PairedTest, decided_pairs, gains_of, words_of
-from phrasemt.scoring.significance import detectable, seeds_needed
 
 TITLES = {"base": "Transformer", "ng": "phrasal <1-2>", "pr": "+PR"}
 FOLDER = Path("results/study/d.en-de/attention")
@@ -31,8 +33,8 @@ def _attention(place: str, layer: int, heads: list[list[float]]) -> dict[str, An
 def _write(system: str, attentions: list[dict[str, Any]], **diagnostics: float) -> None:
     folder = FOLDER / system / "1"
     folder.mkdir(parents=True)
-    place = {"dataset": "d", "test_set": "test", "system": system, "seed": 1, "sentences": 2, "tokens": 9}
-    nats = {"sentence_nats": [3.0, 9.0 if system == "base" else 6.0], "sentence_tokens": [3, 6]}
+    place = {"dataset": "d", "test_set": "test", "system": system, "seed": 1, "sentences": 60, "tokens": 270}
+    nats = {"sentence_nats": [3.0, 9.0 if system == "base" else 6.0] * 30, "sentence_tokens": [3, 6] * 30}
     content = {"format": 2, **place, "perplexity": 4.0, "diagnostics": diagnostics, "attentions": attentions, **nats}
     (folder / "test.json").write_text(json.dumps(content))
 
@@ -42,7 +44,7 @@ TEST = PairedTest(samples=20, seed=1)
 CONTROLS = {"pr": ["ng"]}
 
 
-def _parts(tmp_path: Path, monkeypatch: Any) -> dict[str, Any]:
+def _sections(tmp_path: Path, monkeypatch: Any) -> dict[str, Section]:
     monkeypatch.chdir(tmp_path)
     without = {"perplexity_without_phrases": 5.0, "perplexity_without_encoder_phrases": 4.0}
     _write("pr", [_attention("cross", 1, [[1.0], [1.0]])], **without)
@@ -51,76 +53,92 @@ def _parts(tmp_path: Path, monkeypatch: Any) -> dict[str, Any]:
     paths = sorted(FOLDER.rglob("*.json"))
     tokens = tmp_path / "results/study/d.en-de/tokens/test.en"
     tokens.parent.mkdir()
-    tokens.write_text("a b\na b c d e f g h\n")
+    tokens.write_text("a b\na b c d e f g h\n" * 30)
     words = words_of([tokens.relative_to(tmp_path)])
     scored = list(gains_of(scores=[], analyses=map(AttentionAnalysis.read, paths), words=words, test=TEST))
-    (gains,) = gain_analyses(TABLE, CONTROLS, scored)
-    (beside,) = control_analyses(TABLE, CONTROLS, scored)
-    parts = attention_analyses(list(map(AttentionAnalysis.read, paths)), TITLES)
-    return {part.heading: part for part in (gains, beside, *parts)}
+    compared = lengths_section(TABLE, CONTROLS, scored), controls_section(TABLE, CONTROLS, scored)
+    sections = [*compared, *attention_sections(list(map(AttentionAnalysis.read, paths)), TITLES)]
+    return {section.anchor: section for section in sections if section}
+
+
+def _rows(section: Section | None) -> list[list[str]]:
+    """The rows of the first table of a section, headings first."""
+    assert section is not None
+    table = str(section.content).split("<table>")[1].split("</table>")[0].replace("<thead>", "")
+    cells = [re.findall(r"<t[hd]\b[^>]*>(.*?)</t[hd]>", row) for row in table.split("</tr>")[:-1]]
+    return [[html.unescape(cell).replace("−", "-") for cell in row] for row in cells]
+
+
+def _with_pairs() -> Table:
+    """The table with accuracies of three groups of pairs, the last of 29 pairs."""
+    sizes = {"all": 180, "1-2": 60, "9-12": 91, "16+": 29}
+    cells = {
+        group: cell(50.0, width=9, signature=f"contrastive_accuracy|group:{group}|pairs:{size}")
+        for group, size in sizes.items()
+    }
+    rows = [Row(system=name, title=title, cells=cells) for name, title in TITLES.items()]
+    about: dict[str, Any] = {"columns": [], "notes": [], "size": 180}
+    block = Block(kind="contrasts", dataset="d", contrast_set="c", rows=rows, **about)
+    return TABLE.model_copy(update={"blocks": [block]})
 
 
 def test_gains_on_contrastive_pairs_by_distance() -> None:
     """Two seeds: +PR decides 3 of 4 pairs at distances 9 to 12 right in place of 1, and all pairs at 1 as before."""
     files = [
-        accuracy(system, [True, True, True, *([system == "pr"] * 2), False], [1, 1, 9, 10, 11, 12], seed=seed)
+        accuracy(system, [True, True, True, *([system == "pr"] * 2), False] * 30, [1, 1, 9, 10, 11, 12] * 30, seed=seed)
         for system, seed in itertools.product(("base", "pr"), (1, 2))
     ]
-    (part,) = contrast_analyses(TABLE, {}, decided_pairs(files, TEST))
-    (table,) = part.tables
-    assert table.headings == ["System", "1-2 (2)", "9-12 (4)", ">10 (2)", "all (6)", "Slope"]
-    ((title, *cells),) = table.rows
+    section = pairs_section(_with_pairs(), {}, decided_pairs(files, TEST))
+    headings, (title, *gains) = _rows(section)
+    assert headings == ["System", "1-2 (60)", "9-12 (120)", ">10 (60)", "all (180)", "Slope"]
     assert title == "+PR"
-    assert [cell.split(" [")[0] for cell in cells[:4]] == ["+0.0", "+50.0", "+50.0", "+33.3"]
-    assert cells[-1].startswith("+")
-    assert [cell.split("], ")[1] for cell in cells[1:]] == [f"not decided ({pairs} pairs)" for pairs in (4, 2, 6, 6)]
+    assert [gain.split(" (")[0] for gain in gains[:4]] == ["+0.0", "+50.0", "+50.0", "+33.3"]
+    assert gains[-1].startswith("+")
+    assert all(", p " in gain for gain in gains)
 
 
-def test_a_gain_without_significance_has_its_power_beside_it() -> None:
-    """Two seeds of each system: 9 and 15 of 30 pairs right, and 12 and 24. The figures are those of a t-test."""
-    files = [
-        accuracy(system, [place < right for place in range(30)], [1] * 30, seed=seed)
-        for (system, seed), right in zip(itertools.product(("base", "pr"), (1, 2)), (9, 15, 12, 24), strict=True)
-    ]
-    (part,) = contrast_analyses(TABLE, {}, decided_pairs(files, TEST))
-    ((_, cell, *_),) = part.tables[0].rows
-    deviation = math.sqrt((14.142**2 + 28.284**2) / 2)
-    shown, needed = detectable(deviation, 2), seeds_needed(20, deviation, deviation)
-    assert cell.startswith("+20.0 [")
-    assert cell.endswith(f" ({shown:.1f} would show, or with {needed} trainings)")
+def test_small_groups_are_neither_points_nor_columns() -> None:
+    few = [accuracy(system, [True] * 29 + [False] * 40, [1] * 29 + [3] * 40) for system in ("base", "pr")]
+    section = pairs_section(_with_pairs(), {}, decided_pairs(few, TEST))
+    assert section is not None
+    (drawing,) = drawings_in(section.content)
+    assert "at 9-12 (91)" in drawing.description
+    assert "16+" not in drawing.svg
+    assert _rows(section)[0] == ["System", "3-4 (40)", "all (69)", "Slope"]
 
 
 def test_gains_in_nats_by_length(tmp_path: Path, monkeypatch: Any) -> None:
     """8 words cost 6/6 nats per token in place of 9/6, and 2 words 3/3 in both: 0.5 in two doublings."""
-    gains = _parts(tmp_path, monkeypatch)["Gains by length of the source"]
-    (table,) = gains.tables
-    assert table.headings == ["System", "≤3 (1)", ">6 (1)", "≤15 (2)", "Slope"]
-    rows = {row[0]: [cell.split(" [")[0] for cell in row[1:]] for row in table.rows}
-    assert rows["+PR"] == ["+0.000", "-0.500", "-0.333", "+0.250"]
-    assert rows["phrasal <1-2>"][-1] == "+0.000"  # compared with +PR
-    assert rows["+PR, beside phrasal <1-2>"][-1] == "+0.000"
+    headings, *rows = _rows(_sections(tmp_path, monkeypatch)["lengths"])
+    assert headings == ["System", "≤2 (30)", ">5 (30)", "≤15 (60)", "Slope"]
+    shown = {row[0]: [cell.split(" (")[0] for cell in row[1:]] for row in rows}
+    assert shown["+PR"] == ["+0.000", "-0.500", "-0.333", "+0.250"]
+    assert shown["phrasal <1-2>"][-1] == "+0.000"  # compared with +PR
+    assert shown["+PR, beside phrasal <1-2>"][-1] == "+0.000"
 
 
 def test_numbers_of_the_files(tmp_path: Path, monkeypatch: Any) -> None:
-    parts = _parts(tmp_path, monkeypatch)
-    (table,) = parts["Do the models use their phrases?"].tables
-    assert table.headings == ["System", "Perplexity", "Without phrases", "Without phrases in the encoder"]
-    assert table.rows == [
+    sections = _sections(tmp_path, monkeypatch)
+    headings, *rows = _rows(sections["phrases"])
+    assert headings == ["System", "Perplexity", "Without phrases", "Without phrases in the encoder"]
+    assert rows == [
         ["Transformer", "4.000", "–", "–"],
         ["phrasal <1-2>", "4.000", "–", "–"],
         ["+PR", "4.000", "5.000 (+25.0 %)", "4.000 (+0.0 %)"],
     ]
-    masses = parts["Attention on n-grams by layer"]
-    (drawing,) = masses.drawings
+    assert sections["phrases"].finding == "without them, test perplexity rises by 25 %"
+    (drawing,) = drawings_in(sections["attention"].content)
     assert drawing.title == "phrasal <1-2>, d test: 60.0 % on n-grams"
     assert "60.0 (50.0 to 70.0) at 1, 60.0 (50.0 to 70.0) at 2" in drawing.description
 
 
 def test_systems_stand_beside_their_controls(tmp_path: Path, monkeypatch: Any) -> None:
-    (table,) = _parts(tmp_path, monkeypatch)["Systems beside their controls"].tables
-    assert table.headings == ["System", "Control", "Difference in nats per token"]
-    assert table.rows == [["+PR", "phrasal <1-2>", "+0.000 [+0.000, +0.000], not decided (2 sentences)"]]
-    assert not list(control_analyses(TABLE, {}, []))
+    section = _sections(tmp_path, monkeypatch)["controls"]
+    headings, row = _rows(section)
+    assert headings == ["System", "Control", "Difference in nats per token"]
+    assert row == ["+PR", "phrasal <1-2>", "+0.000 (0.000 to 0.000)"]
+    assert section.finding == "+PR minus phrasal <1-2>: +0.000 (0.000 to 0.000)"
+    assert controls_section(TABLE, {}, []) is None
 
 
 def test_groups_of_heads_by_the_half_that_has_more_of_their_weight() -> None:

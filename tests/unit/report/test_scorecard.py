@@ -252,12 +252,20 @@ def test_table_latex_csv_and_report_show_the_scorecard(study: GoldenStudy) -> No
         assert (line["place"], line["system"], float(line["printed"])) == (entry.place, entry.system, entry.printed)
         assert float(line["value"]) == entry.ours.value
         assert entry.printed_difference == pytest.approx({"base": None, "max": 0.75, "mean": 0.61}[entry.system])
-    assert "+0.75 to Transformer Base" in markdown
-    assert "other data: same direction, significant" in markdown
-    assert r"\label{tab:golden-scorecard}" in latex
-    assert latex.count(r"\begin{table*}") == latex.count(r"\end{table*}") == 1
+    heading, _, *beside = markdown.split("## Beside the paper\n\n")[1].split("\n\n")[0].splitlines()
+    assert [cell.strip() for cell in heading.split("|")[1:-1]] == [
+        "System", "Δ reported", "Δ here, 95 % interval", "verdict", "row of Xu et al. 2020, Table 2",
+    ]  # fmt: skip
+    cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in beside]
+    assert [(reported, row) for _, reported, _, _, row in cells] == [("+0.75", "+Max"), ("+0.61‡", "+Mean[1]")]
+    assert cells[0][3].startswith("same direction, significant")
+    assert r"\label{tab:golden-paper-1}" in latex
     study.write_report()
     page = (study.results / "report.html").read_text()
-    assert re.findall(r'<section id="(\w+)">', page)[:3] == ["sentences", "results", "scorecard"]
-    assert "+0.75 to Transformer Base" in page
-    assert "other data: same direction, significant" in page
+    beside = page[page.index('<section id="papers">') :].split("</section>")[0]
+    assert beside.count("</tr>") == 3, "one line a system"
+    for row, reported in (("+Max", "+0.75"), ("+Mean", "+0.61‡")):
+        assert re.search(rf"<td>{re.escape(reported)}</td>.*<td>{re.escape(row)}", beside)
+    assert "same direction, significant" in beside
+    assert "docs/claims.md" in beside
+    assert page.count('class="reported"') == 2, "the gains of the paper in the forest plot"

@@ -10,6 +10,7 @@ import functools
 import itertools
 import json
 import math
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -75,7 +76,7 @@ def test_differences_come_from_unrounded_scores(finished: GoldenStudy) -> None:
 
 def test_notes_name_what_a_test_set_shares_with_train(finished: GoldenStudy) -> None:
     blocks = {
-        (block.dataset, block.test_set): block.notes for block in table_of(finished).blocks if block.kind == "scores"
+        (block.dataset, block.test_set): block.details for block in table_of(finished).blocks if block.kind == "scores"
     }
     assert blocks.keys() == set(finished.test_sets)
     note = "demo, test: 1 of 60 pairs also in train; 2 of 60 sources also in train; 3 of 60 targets also in train; 1 "
@@ -108,8 +109,12 @@ def test_one_seed_and_one_system(golden: Path, tmp_path: Path, monkeypatch: pyte
         "TER",
     ]
     assert "±" not in table.blocks[0].rows[0].cells["bleu_tok"].text
-    assert table.notes[0] == ("One training per system (seed 1). The variation between trainings was not measured.")
-    assert not any("bootstrap" in note for note in table.notes)
+    seeds = (
+        "One training of each system (seed 1): differences are not tested; intervals cover the choice of test "
+        "sentences only."
+    )
+    assert table.blocks[0].notes == [seeds]
+    assert (part.results / "table.md").read_text().replace("\n", " ").count(seeds) == 1
 
 
 def test_order_of_inputs_does_not_matter(study: GoldenStudy) -> None:
@@ -121,14 +126,18 @@ def test_order_of_inputs_does_not_matter(study: GoldenStudy) -> None:
 def test_markdown_columns_are_aligned(finished: GoldenStudy) -> None:
     lines = (finished.results / "table.md").read_text().split("\n")
     blocks = [list(group) for is_row, group in itertools.groupby(lines, lambda line: line.startswith("|")) if is_row]
-    assert len(blocks) == 4
+    assert len(blocks) == 3 + 2 * 3 + 1
     for rows in blocks:
         assert len({len(row) for row in rows}) == 1
         bars = [i for i, character in enumerate(rows[0]) if character == "|"]
         assert all(row[i] == "|" for row in rows for i in bars)
         assert [row.replace(r"\|", "").count("|") for row in rows] == [len(bars)] * len(rows)
+        assert len({len(row) for row in rows_of(rows)}) == 1
     assert lines[0] == "# Phrases on <golden> data"
-    assert lines[2] == "## demo, test (60 sentences)"
+    headings = [line for line in lines if line.startswith("#")]
+    assert headings[1] == "## Results: demo, test (60 sentences)"
+    assert headings[4:6] == ["## Details", "### All metrics: demo, test (60 sentences)"]
+    assert rows_of(blocks[0])[0] == ["System", "BLEU", "Δ, 95 % interval", "chrF2", "TER"]
     signatures = [line for line in lines if line.startswith("- ")]
     assert len(signatures) == 7
     assert all("|version:" in line for line in signatures)
@@ -138,6 +147,11 @@ def test_markdown_columns_are_aligned(finished: GoldenStudy) -> None:
     assert program == "snakemake"
     assert (read.targets, read.configfile) == (["results/golden/table.md"], [Path("STUDY.yaml")])
     assert max(len(line) for line in lines if not line.startswith(("|", "- ", "    "))) <= 100
+
+
+def rows_of(lines: list[str]) -> list[list[str]]:
+    """The cells of the lines of a Markdown table."""
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
 
 
 def test_latex_is_balanced_and_escaped(finished: GoldenStudy) -> None:
@@ -150,7 +164,7 @@ def test_latex_is_balanced_and_escaped(finished: GoldenStudy) -> None:
     assert r"captions, flickr\_2016" in body
     assert not set(body) & set("±†‡Δ")
     rows = [line for line in body.split("\n") if line.endswith(r"\\")]
-    columns = [9 + 1] * 4 + [8 + 1] * 8 + [4 + 1] * 4
+    columns = [4 + 1] * 4 * 4
     assert [row.replace(r"\&", "").count("&") + 1 for row in rows] == columns
 
 
@@ -285,7 +299,8 @@ def test_a_system_with_fewer_seeds_has_means_of_its_own_trainings(built: Built) 
     for block in table.blocks:
         seeds = {row.system: {tuple(cell.by_seed) for cell in row.cells.values() if cell.by_seed} for row in block.rows}
         assert seeds == {"base": {(1, 2)}, "once": {(1,)}, "max": {(1, 2)}}
-        assert "2 trainings per system (seeds 1, 2). Fewer trainings, of the first seeds: once (1)." in block.notes[0]
+        expected = "2 trainings of each system (seeds 1, 2). Fewer trainings, of the first seeds: once (1)."
+        assert expected in block.notes[0]
     once = {row.system: row for row in table.blocks[0].rows}["once"].cells
     assert once["bleu_tok"].deviation is None
     assert once["bleu_tok_difference"].p_value is not None
@@ -293,7 +308,6 @@ def test_a_system_with_fewer_seeds_has_means_of_its_own_trainings(built: Built) 
     assert "Fewer trainings, of the first seeds: once (1)." in page
     power = once["bleu_tok_difference"].power
     assert power.freedom == 2  # base and max have two trainings each, of which once borrows
-    assert "stands for those with one, too; one training beside one is not tested." in page
 
 
 def test_the_block_of_chunk_decisions_has_a_row_for_the_majority(built: Built) -> None:
@@ -338,7 +352,7 @@ def test_systems_of_two_papers_have_two_baselines(built: Built) -> None:
     for name, baseline in (("max", "base"), ("mean", "max")):
         difference = cells[name]["bleu_tok"].value - cells[baseline]["bleu_tok"].value
         assert cells[name]["bleu_tok_difference"].value == pytest.approx(difference)
-    expected = "Δ: difference to Transformer; of + phrases | mean to + phrases (max) & <b>."
+    expected = "Δ: to Transformer; of + phrases | mean to + phrases (max) & <b>; †"
     assert any(note.startswith(expected) for note in table.blocks[0].notes)
     assert "Differences to the baselines" in page
 

@@ -1,0 +1,219 @@
+"""What a study found, in few words: the main scores with their gains, one sentence, and the gains beside the paper's.
+
+The page, table.md, table.tex and `phrasemt show` begin with these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from phrasemt.artefacts.scores import CONVENTIONS
+from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Column, Row, Scorecard, ScorecardEntry, Table
+from phrasemt.printed.results import printed_mark
+
+BLEU = "bleu_tok"
+_MAIN = {BLEU: "BLEU", "chrf2": "chrF2", "ter": "TER"}  # and metrics of your own
+GAIN = f"{DIFFERENCE}, 95 % interval"
+_NAMED = 3  # systems that the first sentence names; of more, the largest gain and the largest loss
+Rows = list[list[str]]  # headings first
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gain:
+    """The difference of a system to its baseline in one metric."""
+
+    row: Row
+    baseline: str
+    cell: Cell
+
+    @property
+    def gained(self) -> float:
+        """The difference, above 0 where the system is better."""
+        return -self.cell.value if self.cell.better == "lower" else self.cell.value
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The 95 % interval of what is gained."""
+        low, high = self.cell.low or 0.0, self.cell.high or 0.0
+        return (-high, -low) if self.cell.better == "lower" else (low, high)
+
+    @property
+    def text(self) -> str:
+        """What is gained, as the first sentence says it: gains 1.76 BLEU (0.14 to 3.27)."""
+        low, high = self.ends
+        if self.gained < 0:
+            low, high = -high, -low
+        verb, decimals = "gains" if self.gained >= 0 else "loses", self.cell.decimals
+        return (
+            f"{self.row.title} {verb} {abs(self.gained):.{decimals}f} BLEU ({low:.{decimals}f} to {high:.{decimals}f})"
+        )
+
+
+def system_order(table: Table) -> list[str]:
+    """The titles of the systems in the order of their colours, the baseline first."""
+    titles = dict(table.systems)
+    return [titles[table.baseline], *(title for name, title in table.systems if name != table.baseline)]
+
+
+def score_blocks_of(table: Table) -> list[Block]:
+    return [block for block in table.blocks if block.kind == "scores"]
+
+
+def pairs_of(block: Block, group: str) -> int:
+    """The number of pairs of a group of a block of contrastive pairs."""
+    return int(block.rows[0].cells[group].signature.rpartition("pairs:")[2])
+
+
+def main_columns(block: Block) -> list[Column]:
+    """The columns of the first table: one kind of BLEU, chrF2, TER, and your own metrics; of perplexities all."""
+    if block.kind == "perplexity":
+        return [column.model_copy(update={"heading": f"perplexity {column.heading}"}) for column in block.columns]
+    return [
+        column.model_copy(update={"heading": _MAIN.get(column.key, column.heading)})
+        for column in block.columns
+        if column.key in _MAIN or (column.key not in CONVENTIONS and column.heading != DIFFERENCE)
+    ]
+
+
+def gains(table: Table, block: Block, metric: str = BLEU) -> list[Gain]:
+    """The differences of a metric to the baselines, in the order of the systems."""
+    titles, key = dict(table.systems), f"{metric}_difference"
+    return [
+        Gain(row=row, baseline=titles[table.baselines[row.system]], cell=row.cells[key])
+        for row in block.rows
+        if key in row.cells
+    ]
+
+
+def gain_text(cell: Cell | None) -> str:
+    """A difference with its mark and its interval; empty without one."""
+    return "" if cell is None else f"{cell.text}{cell.mark} ({cell.interval()})"
+
+
+def main_rows(block: Block) -> Rows:
+    """The first table. The gain stands beside the first score."""
+    columns = main_columns(block)
+    compared = any(f"{BLEU}_difference" in row.cells for row in block.rows)
+    rows = [["System", *(column.heading for column in columns)]]
+    rows += [[row.title, *map(row.printed, columns)] for row in block.rows]
+    if compared:
+        shown = [GAIN, *(gain_text(row.cells.get(f"{BLEU}_difference")) for row in block.rows)]
+        for row, text in zip(rows, shown, strict=True):
+            row.insert(2, text)
+    return rows
+
+
+def answer(table: Table) -> str:
+    """What the study found on its first test set, in one sentence."""
+    blocks = score_blocks_of(table)
+    if not blocks:
+        return _perplexities(table)
+    block = blocks[0]
+    where = f"{block.size:,} test sentences" if len(blocks) == 1 else f"{block.dataset}, {block.test_set}"
+    found = gains(table, block)
+    if not found:
+        row = block.rows[0]
+        return f"{row.title} scores {row.cells[BLEU].text} BLEU on {where}."
+    baselines = {gain.baseline for gain in found}
+    over = f"over {baselines.pop()} on {where}" if len(baselines) == 1 else f"over the baselines on {where}"
+    tested = [gain for gain in found if gain.cell.p_value is not None]
+    significant = [gain for gain in tested if gain.cell.mark]
+    if significant:
+        others = len(found) - len(named := _extremes(significant))
+        rest = sum(gain not in named for gain in significant)
+        of_others = (
+            f"; of {others} other difference{'s' * (others > 1)}, {rest or 'none'} {'are' if rest > 1 else 'is'}"
+        )
+        corrected = " after correction" if len(tested) > 1 else ""
+        return f"{_joined(named)} {over}, significant{corrected}{of_others if others else ''}."
+    if tested:
+        largest = max(tested, key=lambda gain: abs(gain.gained))
+        shown = max((gain.cell.power.detectable for gain in tested if gain.cell.power), default=0.0)
+        detected = f"; a difference of {shown:.1f} BLEU would have been detected" if shown else ""
+        return f"No difference is significant: {largest.text} {over}{detected}."
+    named = found if len(found) <= _NAMED else _extremes(found)
+    between = f", and {len(found) - len(named)} others lie between" if len(found) > len(named) else ""
+    not_tested = {1: "the difference is not tested", 2: "neither difference is tested"}
+    untested = not_tested.get(len(found), "no difference is tested")
+    return f"{_joined(named)} {over}{between}; each system was trained once, so {untested}."
+
+
+def _extremes(found: Sequence[Gain]) -> list[Gain]:
+    """The largest gain and the largest loss, as far as there are any; else the largest and the smallest."""
+    ordered = sorted(found, key=lambda gain: -gain.gained)
+    return [ordered[0], ordered[-1]] if ordered[0].gained >= 0 > ordered[-1].gained else ordered[:1]
+
+
+def _joined(named: Sequence[Gain]) -> str:
+    first, *others = [gain.text for gain in named]
+    return " and ".join(filter(None, (", ".join([first, *others[:-1]]), *others[-1:])))
+
+
+def _perplexities(table: Table) -> str:
+    block = next((block for block in table.blocks if block.kind == "perplexity"), None)
+    if block is None:
+        return ""
+    of_systems = ", ".join(f"{row.title} {row.cells['per_word'].text}" for row in block.rows)
+    return f"Perplexity per word on {block.size:,} test sentences: {of_systems}."
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperTable:
+    """Figures of papers beside ours, a line for each. note: about all of them."""
+
+    rows: Rows
+    note: str
+
+
+def paper_tables(card: Scorecard) -> Iterator[PaperTable]:
+    """Yield the differences on other data than the paper's, and the figures on its data."""
+    compared = [entry for entry in card.entries if entry.ours is not None]
+    others: dict[tuple[str, ...], ScorecardEntry] = {}  # the score and the difference of a row are one comparison
+    for entry in (entry for entry in compared if not entry.same_data and entry.printed_difference is not None):
+        gain = f"{entry.printed_difference:.{entry.decimals}f}"
+        others.setdefault((entry.system, entry.table, entry.row, entry.dataset, *entry.test_sets, gain), entry)
+    if rows := [_other_data(entry, card) for entry in others.values()]:
+        note = "Other data than the paper's, so only differences to the baseline are compared."
+        yield _paper_table(("System", f"{DIFFERENCE} reported", f"{DIFFERENCE} here, 95 % interval"), rows, note)
+    if rows := [_same_data(entry, card) for entry in compared if entry.same_data]:
+        yield _paper_table(("System", "reported", "here", "95 % interval", "gap"), rows, card.note)
+
+
+def _other_data(entry: ScorecardEntry, card: Scorecard) -> list[str]:
+    mark = printed_mark(entry.printed_significant)
+    reported = f"{entry.printed_difference:+.{entry.decimals}f}{mark}"
+    verdict = "; ".join(filter(None, (entry.finding, entry.significance)))
+    return [entry.title, reported, gain_text(entry.difference), verdict, *_places(entry, card)]
+
+
+def _same_data(entry: ScorecardEntry, card: Scorecard) -> list[str]:
+    assert entry.ours is not None
+    verdict = "; ".join(filter(None, (entry.text, entry.significance)))
+    ours = entry.ours.text + entry.ours.mark, entry.ours.interval(), f"{entry.gap:+.2f}"
+    return [entry.title, entry.printed_text, *ours, verdict, *_places(entry, card)]
+
+
+def _places(entry: ScorecardEntry, card: Scorecard) -> tuple[str, str, str]:
+    """The table of the paper, the row with the column where scores are compared, and our test sets."""
+    marks = "".join(f"[{number}]" for number in sorted(card.footnotes.index(note) + 1 for note in entry.notes))
+    row = f"{entry.row}, {entry.heading}" if entry.same_data else entry.row
+    test_sets = f"{entry.dataset}, {', '.join(entry.test_sets)}".rstrip(", ")
+    return f"{entry.paper}, {entry.table.split(':')[0]}", row + marks, test_sets
+
+
+def _paper_table(headings: Sequence[str], rows: Rows, note: str) -> PaperTable:
+    """What all lines share stands in the heading or in the note."""
+    columns = list(zip(*rows, strict=True))
+    shown: dict[str, Sequence[str]] = dict(zip(headings, columns, strict=False))
+    verdicts, tables, of_rows, places = columns[len(headings) :]
+    if len(set(verdicts)) > 1:
+        shown["verdict"] = verdicts
+    elif verdicts[0]:
+        note = f"{note} {verdicts[0][0].upper()}{verdicts[0][1:]}."
+    if len(set(tables)) > 1:
+        shown["table"] = tables
+    shown["row" if len(set(tables)) > 1 else f"row of {tables[0]}"] = of_rows
+    if len(set(places)) > 1:
+        shown["on"] = places
+    return PaperTable(rows=[list(shown), *map(list, zip(*shown.values(), strict=True))], note=note)
