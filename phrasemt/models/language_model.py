@@ -28,7 +28,7 @@ from phrasemt.batching.batch import Pairs, Source
 from phrasemt.models.transformer import Attentions, EncoderLayer, Memory, ReadyLayer, TransformerDecoder
 from phrasemt.nn.attention import Attention
 from phrasemt.nn.embeddings import TransformerEmbeddings
-from phrasemt.nn.layers import Stack, initialise, last_norm
+from phrasemt.nn.layers import Stack, last_norm
 from phrasemt.study.architectures import LanguageModel
 
 
@@ -50,7 +50,6 @@ class LanguageModelTransformer(TransformerDecoder[Memory]):
             EncoderLayer(settings, attentions.dec_self()) for _ in range(settings.layers)
         )
         self.decoder_norm = last_norm(settings)
-        initialise(self, settings.init)
 
     def encode(self, source: Source) -> Memory:
         return Memory(mask_BS=source.mask_BS)

@@ -8,8 +8,8 @@ Notation
     x           x_BSD                      [B sentences, S source positions, D]; y_BTD in the decoder
     R_phrase    phrases_BPD                [B, P phrases, D]
     R_glance    glances_BPD                [B, P, D]
-    W1, b1      PhrasePooling.hidden       [score_hidden*D, 2D]; left half times token, right half times glance
-    w2, b2      PhrasePooling.score        [1, score_hidden*D]
+    W1, b1      PhrasePooling.hidden       [D, 2D]; left half times token, right half times glance
+    w2, b2      PhrasePooling.score        [1, D]
     s           scores_BPS                 [B, P, S]; of tokens of the phrase (member_BPS)
     p           weights_BPS                [B, P, S]; 0 for the other tokens
     W3, b3      Combination.hidden         [combine_hidden*D, 2D]; left half times x, right half times Eq. (7)
@@ -31,8 +31,8 @@ Deviations and choices (docs/decisions.md, X1-X26)
     Eq. (8)  the right half of W3 is 0 at the start, so that attention to source tokens learns before phrases come in;
              `init: neutron` initialises it at random
     Eq. (7)  the text calls x the keys; as in the paper's Figure 2 and the authors' code, x gives the queries
-    combine_hidden, score_hidden   the paper does not state these widths: 3D follows from its numbers of parameters,
-                                   D is the authors' code's
+    Eqs. (3), (8)   the paper does not state the widths of W1 and W3: 3D of W3 (combine_hidden) follows from its
+                    numbers of parameters, D of W1 is the authors' code's
     Level k of 0..N is pooled from the output of encoder layer k, level 0 from the embeddings. Layer k reads the level
     that is pooled from its own input. b2 cancels in Eq. (4); it is a parameter all the same, as in the paper's counts.
     norm: pre is not in the paper; with it, combination and pooling read the normalised x.
@@ -164,11 +164,10 @@ class PhrasePooling(nn.Module):
         self.additive = self.attentive and settings.score == "additive"
         self.gated = settings.score_norm == "sigmoid_mix"
         if self.additive:
-            hidden_width = round(settings.score_hidden * settings.width)
-            self.hidden = Linear(2 * settings.width, hidden_width)
+            self.hidden = Linear(2 * settings.width, settings.width)
             self.dropout = Dropout(settings.score_dropout)
             self.units = HiddenUnits(settings)
-            self.score = Linear(hidden_width, 1)
+            self.score = Linear(settings.width, 1)
 
     def forward(self, x_BSD: Tensor, phrases: Phrases) -> Tensor:
         """[B, S, D] -> [B, P, D]; 0 for phrases that are padding."""
@@ -331,6 +330,8 @@ class PhraseRepresentationTransformer(TransformerDecoder[EncodedPhrases]):
             source_vocabulary=source_vocabulary,
             target_vocabulary=target_vocabulary,
             tie_all=settings.tie == "all",
+            embed_ln=settings.embed_ln,
+            softmax_bias=settings.softmax_bias,
             positions=attentions.positions,
         )
         self.encoder = Stack[EncoderLayer](EncoderLayer(settings, attentions) for _ in range(settings.encoder_layers))

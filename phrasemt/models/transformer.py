@@ -210,6 +210,8 @@ class Transformer(TransformerDecoder[EncodedSources]):
             source_vocabulary=source_vocabulary,
             target_vocabulary=target_vocabulary,
             tie_all=settings.tie == "all",
+            embed_ln=settings.embed_ln,
+            softmax_bias=settings.softmax_bias,
             positions=attentions.positions,
         )
         self.encoder = Stack[EncoderLayer](

@@ -29,12 +29,12 @@ class Embedding(nn.Module):
     PE is left out.
     """
 
-    def __init__(self, settings: Layers, *, positions: bool) -> None:
+    def __init__(self, settings: Layers, *, embed_ln: bool, positions: bool) -> None:
         super().__init__()
         self.scale = settings.width**0.5
         self.positions = SinusoidalPositions(settings.width) if positions else None
         self.dropout = Dropout(settings.dropout)
-        self.norm = layer_norm(settings.width) if settings.embed_ln else nn.Identity()
+        self.norm = layer_norm(settings.width) if embed_ln else nn.Identity()
 
     def forward(
         self, ids: Tensor, table_VD: Tensor, first_position: int, positions: int, pairs: Pairs | None = None
@@ -100,11 +100,19 @@ class TransformerEmbeddings(Embeddings):
     """Embeddings and output layer of a Transformer; the output layer shares the table of the target embeddings.
 
     source_vocabulary: 0 for models without a source. tie_all: source and target share one table; they must have one
-    vocabulary. positions: as in `Embedding`.
+    vocabulary. embed_ln, positions: as in `Embedding`. softmax_bias: whether the output layer has a bias.
     """
 
     def __init__(
-        self, settings: Layers, *, source_vocabulary: int, target_vocabulary: int, tie_all: bool, positions: bool = True
+        self,
+        settings: Layers,
+        *,
+        source_vocabulary: int,
+        target_vocabulary: int,
+        tie_all: bool,
+        embed_ln: bool = False,
+        softmax_bias: bool = False,
+        positions: bool = True,
     ) -> None:
         super().__init__()
         self.target_table_VD = embedding_table(target_vocabulary, settings.width)
@@ -113,8 +121,10 @@ class TransformerEmbeddings(Embeddings):
             self.register_parameter("source_table_VD", None)
         else:
             self.source_table_VD = embedding_table(source_vocabulary, settings.width)
-        self.softmax_bias_V = zeros(target_vocabulary) if settings.softmax_bias else None
-        self.source_embedding, self.target_embedding = (Embedding(settings, positions=positions) for _ in range(2))
+        self.softmax_bias_V = zeros(target_vocabulary) if softmax_bias else None
+        self.source_embedding, self.target_embedding = (
+            Embedding(settings, embed_ln=embed_ln, positions=positions) for _ in range(2)
+        )
 
     @property
     def output(self) -> OutputLayer:

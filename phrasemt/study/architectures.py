@@ -196,11 +196,6 @@ class Layers(Architecture):
     norm: Literal["post", "pre"] = Field(
         "post", description="layer normalisation after (Vaswani et al., Xu et al.) or before each sub-layer (T2T)"
     )
-    embed_ln: bool = Field(False, description="layer normalisation of the embeddings (Neutron)")
-    softmax_bias: bool = Field(True, description="bias of the output layer (Neutron: true, T2T: false)")
-    init: Literal["xavier", "neutron"] = Field(
-        "xavier", description="initial weights: Xavier-uniform, or uniform by fan-in (Neutron)"
-    )
     attention: Literal["tokens", "relative", "ngrams"] = Field(
         "tokens",
         description="tokens: as in the Transformer (Vaswani et al.); relative: self-attention with relative instead of "
@@ -268,6 +263,11 @@ class TransformerModel(Layers):
         description="decoder: target embeddings and output layer share a table; all: source embeddings, too (needs a "
         "shared vocabulary)",
     )
+    embed_ln: bool = Field(False, description="layer normalisation of the embeddings (Neutron)")
+    softmax_bias: bool = Field(True, description="bias of the output layer (Neutron: true, T2T: false)")
+    init: Literal["xavier", "neutron"] = Field(
+        "xavier", description="initial weights: Xavier-uniform, or uniform by fan-in (Neutron)"
+    )
 
     @property
     def one_vocabulary(self) -> bool:
@@ -316,7 +316,6 @@ class PhraseRepresentationModel(TransformerModel):
         "softmax",
         description="pool attn: softmax over a phrase (paper), or gated tokens mixed with the summary (Neutron; X10)",
     )
-    score_hidden: Multiple = Field(1.0, description="pool attn: width of the token scorer, in multiples of d (X9)")
     score_dropout: Probability = Field(0.0, description="pool attn: dropout before the sigmoid of eq. 3 (Neutron)")
     combine_hidden: Multiple = Field(3.0, description="width of the attentive combination, in multiples of d (X8)")
     combine_dropout: Probability = Field(0.0, description="dropout of the hidden units of eq. 8 (Neutron; X22)")
@@ -334,8 +333,8 @@ class PhraseRepresentationModel(TransformerModel):
     @model_validator(mode="after")
     def _switches_go_together(self) -> PhraseRepresentationModel:
         problems = [
-            *_without_effect(self, ("score", "score_norm", "score_hidden", "score_dropout"), "pool", "attn"),
-            *_without_effect(self, ("score_hidden", "score_dropout"), "score", "additive"),
+            *_without_effect(self, ("score", "score_norm", "score_dropout"), "pool", "attn"),
+            *_without_effect(self, ("score_dropout",), "score", "additive"),
         ]
         if self.ta == "off" and not self.ta_tokens and self.differs("ta_dropout"):
             problems.append("ta_dropout has no effect with ta: off and ta_tokens: false")
@@ -368,12 +367,12 @@ class PhraseRepresentationModel(TransformerModel):
     def added_parameters(self) -> int:
         """Those of Eqs. (3), (6), (7) and (8); without phrases, only what Eq. (8) makes of the tokens."""
         d, layers = self.width, self.encoder_layers + self.decoder_layers
-        combined, scored = round(self.combine_hidden * d), round(self.score_hidden * d)
+        combined = round(self.combine_hidden * d)
         levels = self.encoder_layers + 1
         mixtures = levels * self.decoder_layers  # a matrix of Eq. (6)
         of_phrases = layers * (4 * d**2 + d * combined) + (self.ta == "on") * mixtures
         if self.pool == "attn" and self.score == "additive":
-            of_phrases += levels * (2 * d * scored + scored + scored + 1)
+            of_phrases += levels * (2 * d * d + d + d + 1)
         own = layers * (2 * d * combined + combined + d + 2 * d) + self.ta_tokens * mixtures
         return super().added_parameters + own + (of_phrases if self.source_phrases else 0)
 
@@ -396,7 +395,6 @@ class LanguageModel(Layers):
 
     family: Literal["language_model"] = Field(description="model family, phrasemt/models/<family>.py")
     layers: Depth = Field(6, description="layers N")
-    softmax_bias: bool = Field(False, description="bias of the output layer")
     translates: ClassVar[bool] = False
 
     @property

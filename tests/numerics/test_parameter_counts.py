@@ -79,7 +79,6 @@ def without_biases_before_norms(settings: TransformerModel, vocabulary: int) -> 
         (PhraseRepresentationModel(**BASE), 42_880, "128.97"),
         (PhraseRepresentationModel(**BASE, combine_hidden=4), 42_880, "138.4"),
         (PhraseRepresentationModel(**BASE, pool="attn"), 42_880, "132.7"),
-        (PhraseRepresentationModel(**BASE, pool="attn", score_hidden=4), 42_880, "143.7"),
         (PhraseRepresentationModel(**BASE, pool="attn", ta="on"), 42_880, "132.7"),
         (PhraseRepresentationModel(**BIG, pool="attn", ta="on"), 42_880, "442.5"),
     ],

@@ -229,7 +229,6 @@ ATTENTIVE = {"pool": "attn", "ta": "on"}
             for pool in ("glance", "attn")
             for ta in ("off", "on")
         ),
-        {**ATTENTIVE, "score_hidden": 1.5},
         {**ATTENTIVE, "score": "dot_product"},
         {**ATTENTIVE, "score": "dot_product", "glance": "mean", "norm": "pre"},
         {**ATTENTIVE, "score": "dot_product", "score_norm": "sigmoid_mix"},

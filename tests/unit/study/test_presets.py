@@ -60,7 +60,6 @@ PHRASES: Values = {
     "sigmoid": "centred",
     "score": "additive",
     "score_norm": "softmax",
-    "score_hidden": 1.0,
     "score_dropout": 0.0,
     "combine_hidden": 3.0,
     "combine_dropout": 0.0,
@@ -94,14 +93,7 @@ NG_TRAINING: Values = {
 }
 NG_DECODING: Values = {**XU_DECODING, "beam": 5}
 NG_MODEL: Values = {**XU_MODEL, "norm": "pre", "tie": "all", "softmax_bias": False}
-LM: Values = {
-    **BASE,
-    "family": "language_model",
-    "layers": 6,
-    "norm": "pre",
-    "softmax_bias": False,
-    "attention": "tokens",
-}
+LM: Values = {**BASE, "family": "language_model", "layers": 6, "norm": "pre", "attention": "tokens"}
 LM_TRAINING: Values = {**NG_TRAINING, "tokens_per_update": 16_384}
 
 # Zhou et al.: "as Bahdanau et al.", where these say nothing dl4mt.
