@@ -145,7 +145,9 @@ def refuse_inputs(options: argparse.Namespace) -> None:
     It must not when the command reads it, under whatever name or link. Only stages replace files that a stage wrote, or
     that the study of the command line names.
     """
-    values = [one for value in vars(options).values() for one in (value if isinstance(value, list) else [value])]
+    values = [
+        argument for value in vars(options).values() for argument in (value if isinstance(value, list) else [value])
+    ]
     outputs = [path for path in values if isinstance(path, Output) and path.is_file()]
     inputs = [path for path in values if isinstance(path, Path) and not isinstance(path, Output)]
     for output in outputs:

@@ -111,17 +111,19 @@ def rate_here(*, on_gpu: bool) -> Rate:
     if not on_gpu:
         estimate = Rate(CPU, f"{_CORE / 1e9:.0f} GFLOP/s of a core (an estimate)", rate_of_a_core, on_gpu=False)
     here = (platform.node(), CPU)
-    trainings = [one for one in _trainings() if (one.place[1] != CPU if on_gpu else one.place == here)]
+    trainings = [
+        training for training in _trainings() if (training.place[1] != CPU if on_gpu else training.place == here)
+    ]
     if not trainings:
         return estimate
-    ((place, number),) = Counter(one.place for one in trainings).most_common(1)
+    ((place, number),) = Counter(training.place for training in trainings).most_common(1)
 
     def rate(model: Architecture, operations: float) -> float:
         similar = [
-            one.rate
-            for one in trainings
-            if (one.place, one.name) == (place, model.full_name)
-            and 1 / _SIMILAR <= one.operations / operations <= _SIMILAR
+            training.rate
+            for training in trainings
+            if (training.place, training.name) == (place, model.full_name)
+            and 1 / _SIMILAR <= training.operations / operations <= _SIMILAR
         ]
         return statistics.median(similar) if similar else estimate.of(model, operations)
 

@@ -49,8 +49,8 @@ def run(options: argparse.Namespace) -> None:
             f"{path}: study {study.study}; data sets: {', '.join(study.datasets)}; "
             f"systems: {', '.join(study.systems)}; seeds: {', '.join(map(str, study.seeds))}"
         )
-    for one in bad[:-1]:
-        log.error("phrasemt check: error: %s", one)
+    for problem in bad[:-1]:
+        log.error("phrasemt check: error: %s", problem)
     if bad:
         raise bad[-1]
 

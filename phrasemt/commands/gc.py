@@ -75,7 +75,9 @@ def garbage(name: str, studies: Sequence[Study]) -> Iterator[Path]:
     own = [study for study in studies if study.study == name]
     paths = Paths(name)
     patterns = [kind.within(study=name) for kind in Paths.kinds().values()]
-    patterns = [one for one in patterns if one.startswith(f"{paths.results}/") and one != paths.training_state]
+    patterns = [
+        pattern for pattern in patterns if pattern.startswith(f"{paths.results}/") and pattern != paths.training_state
+    ]
     patterns.append(Pattern(f"{paths.training_state}/{{state}}/{{content}}"))
     known = [_regular(pattern, {"content": ".+"}) for pattern in patterns]
     named = [_regular(pattern, names) for study in own for names in _names_of(study) for pattern in patterns]
@@ -83,10 +85,12 @@ def garbage(name: str, studies: Sequence[Study]) -> Iterator[Path]:
     for path in sorted(Path(paths.results).rglob("*")):  # which does not follow links
         artefact = Path(str(path).removesuffix(SUFFIX))
         state = known[-1].fullmatch(str(artefact))
-        of_a_stage = state or (sidecar_path(artefact).is_file() and any(one.fullmatch(str(artefact)) for one in known))
+        of_a_stage = state or (
+            sidecar_path(artefact).is_file() and any(pattern.fullmatch(str(artefact)) for pattern in known)
+        )
         if not of_a_stage or not path.is_file() or any(map(artefact.resolve().is_relative_to, named_files)):
             continue
-        if not any(one.fullmatch(str(artefact)) for one in named):
+        if not any(pattern.fullmatch(str(artefact)) for pattern in named):
             yield path
         elif state and len(own) == 1:
             model = Path(str(artefact).partition("/state/")[0])

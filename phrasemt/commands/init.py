@@ -107,7 +107,7 @@ def _lines(options: argparse.Namespace, languages: Sequence[str]) -> Iterator[st
         yield from (f"      {line}" for line in _found("dev", read["dev"], languages, train))
         yield f"      dev: [{_pair(options.dev)}]"
     else:
-        yield f"      dev: {{sample: {min(500, max(1, len(train) // 20))}}}  # pairs that leave train"
+        yield f"      dev: {{sample: {min(500, max(1, len(train) // 20))}}}  # pairs held out from train"
     yield from (f"      {line}" for line in _found("test", read["test"], languages, train))
     yield f"      test: {{test: [{_pair(options.test)}]}}"
     merges = 2_000 if len(train) < _FEW else 8_000 if len(train) < _MANY else 32_000

@@ -72,13 +72,13 @@ def run(options: argparse.Namespace) -> None:
         stack.enter_context(lease(1))
         translator = Translator(*systems, decoding=decoding, cores=options.cores)
         bar = stack.enter_context(_progress(text))
-        first = 1
+        first_line = 1
         for block in blocks_of_lines(text.fileno(), text.name, lines=_LINES):
-            lines = list(decode_lines(block, text.name, first=first))
+            lines = list(decode_lines(block, text.name, first=first_line))
             translations = translator.translate(lines, on_progress=bar.update)
-            add(_written(translations, lines, first, options).encode("utf-8"))
-            _warn_of_cut(translations, first)
-            first += len(block)
+            add(_written(translations, lines, first_line, options).encode("utf-8"))
+            _warn_of_cut(translations, first_line)
+            first_line += len(block)
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -108,9 +108,9 @@ def _decoding(trained: Decoding, options: argparse.Namespace) -> Decoding:
     try:
         return Decoding.model_validate(trained.model_dump() | given)
     except ValidationError as error:
-        first = error.errors()[0]
+        mistake = error.errors()[0]
         raise PhrasemtError(
-            f"{'.'.join(map(str, first['loc'])) or 'settings'}: {first['msg']}", where="--decoding, --n-best"
+            f"{'.'.join(map(str, mistake['loc'])) or 'settings'}: {mistake['msg']}", where="--decoding, --n-best"
         ) from None
 
 
@@ -137,7 +137,9 @@ def _written(translations: Sequence[Translation], lines: Sequence[str], first: i
             value |= {"cut": translation.cut, "n_best": [asdict(candidate) for candidate in translation.candidates]}
             written.append(json.dumps(value, ensure_ascii=False))
         elif options.n_best:
-            written += [f"{number} ||| {one.text} ||| {one.score:.6f}" for one in translation.candidates]
+            written += [
+                f"{number} ||| {candidate.text} ||| {candidate.score:.6f}" for candidate in translation.candidates
+            ]
         else:
             written.append(best.text)
     return "".join(f"{line}\n" for line in written)

@@ -68,7 +68,7 @@ def compare_splits(
     has_sources = train_source != train_target
     in_dev = _shared(held_out, held_out["dev"])
     samples = {name: sample_of(*paths) for name, *paths in zip(settings.splits, sources, targets, strict=True)}
-    found = [*doubts(samples | {"train": sample_of(train_source, train_target)})]
+    named_doubts = [*doubts(samples | {"train": sample_of(train_source, train_target)})]
     splits = {}
     for number, (name, pairs) in enumerate(held_out.items()):
         splits[name] = SplitCounts(
@@ -80,8 +80,8 @@ def compare_splits(
             blank_targets=sum(not target for _, target in pairs) + _further_blanks(targets[number], further[name]),
             cut_sources=_too_long(source_subwords[number]) if has_sources else 0,
             cut_targets=_too_long(target_subwords[number]),
-            doubts=[text for place, text in found if place == name]
-            + [f"train: {text}" for place, text in found if (place, name) == ("train", "dev")]
+            doubts=[text for place, text in named_doubts if place == name]
+            + [f"train: {text}" for place, text in named_doubts if (place, name) == ("train", "dev")]
             or None,
         )
         for doubt in splits[name].doubts or ():
@@ -95,7 +95,7 @@ def compare_splits(
 
 def describe(counts: SplitCounts, unit: str = "pairs") -> str:
     """All counts of a split above 0, in words. unit: `sentences` of a monolingual text."""
-    found = [
+    described = [
         f"{number:,} of {counts.pairs:,} {what} also in {split}"
         for split, shared in (("train", counts.in_train), ("dev", counts.in_dev))
         if shared is not None
@@ -109,9 +109,9 @@ def describe(counts: SplitCounts, unit: str = "pairs") -> str:
         f"sources cut after {LONGEST_SENTENCE:,} subwords": counts.cut_sources,
         f"references cut after {LONGEST_SENTENCE:,} subwords": counts.cut_targets,
     }
-    found += [f"{number:,} {what}" for what, number in others.items() if number]
-    found += counts.doubts or ()
-    text = "; ".join(found) or f"{counts.pairs:,} pairs, nothing shared with other splits, no blank or cut lines"
+    described += [f"{number:,} {what}" for what, number in others.items() if number]
+    described += counts.doubts or ()
+    text = "; ".join(described) or f"{counts.pairs:,} pairs, nothing shared with other splits, no blank or cut lines"
     return text.replace("pairs", unit)
 
 
@@ -120,7 +120,10 @@ def _pairs(source: Path, target: Path) -> Iterator[Pair]:
     if source == target:
         yield from (("", comparable(line)) for line in read_lines(target))
     else:
-        yield from ((comparable(one), comparable(other)) for one, other in read_parallel(source, target))
+        yield from (
+            (comparable(source_line), comparable(target_line))
+            for source_line, target_line in read_parallel(source, target)
+        )
 
 
 def _shared(held_out: Mapping[str, list[Pair]], others: Iterable[Pair]) -> dict[str, Shared]:
@@ -189,7 +192,7 @@ _LETTERS = 8  # the most frequent ones of each text
 _PART, _EXPECTED = 0.1, 12
 _FREQUENT = 0.03  # part of the lines that hold a letter or a word
 _SHIFTS = (-3, -2, -1, 1, 2, 3)
-_MORE = 0.3  # by which the correlation of lengths is larger than with the lines as they stand
+_MORE = 0.3  # by which the correlation of lengths is larger than without a shift
 
 Sides = tuple[str, ...]  # the lines of a pair; one line in a monolingual text
 _MEASURES: Mapping[str, tuple[float, Callable[[str], bool]]] = {
@@ -215,18 +218,18 @@ def doubts(texts: Mapping[str, Sequence[Sides]]) -> Iterator[tuple[str, str]]:
     texts: by name, the first of which the others are compared with; their first 10,000 pairs count.
     """
     texts = {name: [pair for pair in pairs[: _BLOCK * _BLOCKS] if all(pair)] for name, pairs in texts.items()}
-    (first, base), *others = texts.items()
+    (base_name, base), *others = texts.items()
     features = _sides_of_words(base)
     for name, pairs in texts.items():
         if (share := _exchanged(pairs, features)) > _PART:
-            yield name, f"in {share:.0%} of its pairs the sides look exchanged, compared with {first}"
+            yield name, f"in {share:.0%} of its pairs the sides look exchanged, compared with {base_name}"
         if shift := _shift(pairs):
             yield name, f"the sides look shifted against each other by {abs(shift)} lines"
     for name, pairs in others:
         for side, role in enumerate(("source", "target")[: len(base[0])] if base and pairs else ()):
             lines, known = ([pair[side] for pair in part] for part in (pairs, base))
-            for what, one, other in _differences(lines, known):
-                yield name, f"{role}: {one:.1%} {what}, {other:.1%} in {first}"
+            for what, share, base_share in _differences(lines, known):
+                yield name, f"{role}: {share:.1%} {what}, {base_share:.1%} in {base_name}"
 
 
 def _differences(lines: Sequence[str], others: Sequence[str]) -> Iterator[tuple[str, float, float]]:
@@ -277,8 +280,8 @@ def _exchanged(pairs: Sequence[Sides], features: Mapping[str, int]) -> float:
     if not features:
         return 0.0
     votes = ([sum(features.get(word, 0) for word in _words(line)) for line in pair] for pair in pairs)
-    found = Counter(source > 0 for source, target in votes if source * target < 0)
-    return found[False] / found.total() if found.total() >= _EXPECTED else 0.0
+    agrees = Counter(source > 0 for source, target in votes if source * target < 0)
+    return agrees[False] / agrees.total() if agrees.total() >= _EXPECTED else 0.0
 
 
 def _shift(pairs: Sequence[Sides]) -> int:
@@ -292,6 +295,6 @@ def _shift(pairs: Sequence[Sides]) -> int:
     for shift in _SHIFTS:
         source, target = lengths[max(0, shift) :, 0], lengths[max(0, -shift) :, 1]
         count = min(len(source), len(target))
-        if (found := float(np.corrcoef(source[:count], target[:count])[0, 1])) > correlation:
-            best, correlation = shift, found
+        if (shifted := float(np.corrcoef(source[:count], target[:count])[0, 1])) > correlation:
+            best, correlation = shift, shifted
     return best

@@ -62,7 +62,7 @@ def extract_contrasts(
     for text in settings.texts:
         if text.generated is not None:
             made = distant_pairs(pairs=text.generated, seed=1)
-            pairs += (ContrastivePair(one.source, one.target, one.wrong, AGREEMENT, one.distance) for one in made)
+            pairs += (ContrastivePair(pair.source, pair.target, pair.wrong, AGREEMENT, pair.distance) for pair in made)
             continue
         pairs += read_contrastive_pairs(list(itertools.islice(rest, text.files)), kind=text.kind)
     rows: dict[tuple[str, str], int] = {}
@@ -82,26 +82,26 @@ def read_contrastive_pairs(files: Sequence[Path], *, kind: str = "") -> list[Con
     system could decide them right.
     Raises DataError for another form, with the line of a table, and for files without pairs.
     """
-    first = files[0]
+    file = files[0]
     if len(files) == 3:
         pairs = [ContrastivePair(source, right, wrong, kind) for source, right, wrong in _read_texts(files)]
-    elif first.suffix == ".json":
-        pairs = list(_read_lingeval(first))
+    elif file.suffix == ".json":
+        pairs = list(_read_lingeval(file))
     else:
-        lines = enumerate(read_lines(first), start=1)
-        pairs = [read_pair(first, number, line, kind=kind) for number, line in lines if number > 1 or not _heads(line)]
+        lines = enumerate(read_lines(file), start=1)
+        pairs = [read_pair(file, number, line, kind=kind) for number, line in lines if number > 1 or not _heads(line)]
     different = [pair for pair in pairs if _same(pair.right) != _same(pair.wrong)]
     if equal := len(pairs) - len(different):
-        log.warning("warning: %s: left out %d pairs whose right and wrong translations are equal", first, equal)
+        log.warning("warning: %s: left out %d pairs whose right and wrong translations are equal", file, equal)
     if not different:
-        raise DataError("no contrastive pairs", where=first, next_step="name a file of contrastive pairs")
+        raise DataError("no contrastive pairs", where=file, next_step="name a file of contrastive pairs")
     return different
 
 
 def _heads(line: str) -> bool:
     """Whether the first line of a table names its columns."""
     fields = [field.strip() for field in line.lower().split("\t")]
-    return len(fields) >= 3 and all(one in names for one, names in zip(fields, _HEADINGS, strict=False))
+    return len(fields) >= 3 and all(field in names for field, names in zip(fields, _HEADINGS, strict=False))
 
 
 def _same(line: str) -> str:
@@ -122,12 +122,12 @@ def _read_lingeval(path: Path) -> Iterator[ContrastivePair]:
             content = stream.read().removeprefix(codecs.BOM_UTF8)
         sentences = TypeAdapter(list[_Sentence]).validate_json(content)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "file"
-        raise DataError("not the JSON of LingEval97", where=f"{path}, {place}", found=first["msg"]) from None
-    for one in sentences:
-        for mistake in one.errors:
-            texts = (one.source, one.reference, mistake.contrastive, mistake.type)
+        details = error.errors()[0]
+        place = ".".join(map(str, details["loc"])) or "file"
+        raise DataError("not the JSON of LingEval97", where=f"{path}, {place}", found=details["msg"]) from None
+    for sentence in sentences:
+        for mistake in sentence.errors:
+            texts = (sentence.source, sentence.reference, mistake.contrastive, mistake.type)
             source, right, wrong, kind = (text.translate(_SPACES) for text in texts)
             yield ContrastivePair(source, right, wrong, kind, mistake.distance or None)
 

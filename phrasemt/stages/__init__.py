@@ -8,8 +8,8 @@ _IN_ORDER = (corpus, subwords, syntax, training, decoding, moses, scoring, repor
 
 def _declared() -> dict[str, type[Stage]]:
     """The stages of each module, by name; classes that others are made from are none."""
-    found = [one for module in _IN_ORDER for one in vars(module).values() if isinstance(one, type)]
-    stages = [one for one in found if issubclass(one, Stage) and not one.__subclasses__()]
+    classes = [member for module in _IN_ORDER for member in vars(module).values() if isinstance(member, type)]
+    stages = [member for member in classes if issubclass(member, Stage) and not member.__subclasses__()]
     return {stage.stage_name(): stage for stage in stages}
 
 

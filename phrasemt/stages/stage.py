@@ -151,9 +151,9 @@ class Stage(Settings):
         """The files of the stage, or those that it uses so: inputs, then outputs, then folders kept between runs."""
         declared: dict[Use, Mapping[str, Kinds]] = {"input": cls.inputs, "output": cls.outputs, "folder": cls.folders}
         return [
-            StageFile(name, one, many=isinstance(kinds, list))
-            for one, files in declared.items()
-            if use in (None, one)
+            StageFile(name, declared_use, many=isinstance(kinds, list))
+            for declared_use, files in declared.items()
+            if use in (None, declared_use)
             for name, kinds in files.items()
         ]
 

@@ -40,10 +40,10 @@ Multiple = Annotated[
 
 def _without_effect(settings: Settings, keys: Iterable[str], switch: str, needed: str) -> Iterator[str]:
     """Yield a problem for each of the keys that has a value of its own while the switch has another than it needs."""
-    found = getattr(settings, switch)
+    value = getattr(settings, switch)
     for key in keys:
-        if found != needed and settings.differs(key):
-            yield f"{key} has no effect with {switch}: {found}, only with {switch}: {needed}"
+        if value != needed and settings.differs(key):
+            yield f"{key} has no effect with {switch}: {value}, only with {switch}: {needed}"
 
 
 class PhraseSegmentation(Settings):
@@ -352,7 +352,7 @@ class PhraseRepresentationModel(TransformerModel):
     @property
     def own_controls(self) -> dict[str, Control]:
         """Besides the size: the same network without phrases (X24), and with phrases that are no phrases."""
-        found, own = super().own_controls, PHRASE_MODES[self.phrase.mode]
+        controls, own = super().own_controls, PHRASE_MODES[self.phrase.mode]
         for name, (mode, title) in _CONTROLS.items():
             other = PHRASE_MODES[mode]
             if mode == self.phrase.mode or (other.reads_parses and not own.reads_parses) or self.source_phrases is None:
@@ -360,8 +360,8 @@ class PhraseRepresentationModel(TransformerModel):
             if not (self.src_bos and other.stored):  # such phrases do not count `<s>`
                 phrase = {"mode": mode, **self.phrase.model_dump(include=set(own.keys & other.keys))}
                 model = self.model_copy(update={"phrase": PhraseSegmentation.model_validate(phrase)})
-                found[name] = Control(model, f"{{title}}, but {title}")
-        return found
+                controls[name] = Control(model, f"{{title}}, but {title}")
+        return controls
 
     @property
     def added_parameters(self) -> int:

@@ -65,8 +65,8 @@ class OutsideSystem(TableRow):
         keys = _keys(datasets)
         if isinstance(self.translations, Path):
             if len(keys) > 1:
-                first = next(iter(keys))
-                yield f"translations is one file, but there are {len(keys)} test sets: give {{{first}: FILE, ...}}"
+                test_set = next(iter(keys))
+                yield f"translations is one file, but there are {len(keys)} test sets: give {{{test_set}: FILE, ...}}"
             return
         yield from (f"translations has no file for the test set {key}" for key in keys if key not in self.translations)
         for key in self.translations:

@@ -380,14 +380,14 @@ class Study(Settings):
     @classmethod
     def _with_controls(cls, systems: dict[str, AnySystem]) -> dict[str, AnySystem]:
         """Put the controls that the study has not yet below their systems."""
-        found: dict[str, AnySystem] = {}
+        with_controls: dict[str, AnySystem] = {}
         for name, system in systems.items():
-            found[name] = system
+            with_controls[name] = system
             if isinstance(system, System):
-                for control, other in system.named_controls(name).items():
-                    if other not in systems and other not in found:
-                        found[other] = system.as_control(control, system.heading(name))
-        return found
+                for control, named in system.named_controls(name).items():
+                    if named not in systems and named not in with_controls:
+                        with_controls[named] = system.as_control(control, system.heading(name))
+        return with_controls
 
     @model_validator(mode="after")
     def _fits_together(self) -> Study:
@@ -408,8 +408,8 @@ class Study(Settings):
                 )
         titles: dict[str, str] = {}
         for name, title in self.titles.items():
-            if (first := titles.setdefault(title, name)) != name:
-                yield f"systems.{name} and systems.{first} have the same title: {title!r}"
+            if (same_title := titles.setdefault(title, name)) != name:
+                yield f"systems.{name} and systems.{same_title} have the same title: {title!r}"
         allowed = self.translating or list(self.systems)
         if self.baseline not in allowed:
             why = " (a language model does not translate)" if self.baseline in self.systems else ""
@@ -499,8 +499,8 @@ class Study(Settings):
 
     @property
     def segmentations(self) -> dict[str, PhraseSegmentation]:
-        found = [system.model.source_phrases for system in self.models.values()]
-        return {segmentation.folder_name: segmentation for segmentation in found if segmentation is not None}
+        of_systems = [system.model.source_phrases for system in self.models.values()]
+        return {segmentation.folder_name: segmentation for segmentation in of_systems if segmentation is not None}
 
     def _dataset_problems(self, dataset: Dataset) -> Iterator[str]:
         chunks = dataset.target_chunks or TargetChunks(origin="gold")
@@ -537,8 +537,8 @@ class Study(Settings):
 
     @property
     def baselines(self) -> dict[str, str]:
-        found = {name: self.baseline_of(name) for name in self.systems}
-        return {name: baseline for name, baseline in found.items() if name != baseline}
+        of_systems = {name: self.baseline_of(name) for name in self.systems}
+        return {name: baseline for name, baseline in of_systems.items() if name != baseline}
 
     @property
     def translating(self) -> list[str]:

@@ -115,13 +115,13 @@ def read_treebank(path: Path) -> Iterator[Tree]:
     Raises DataError, with the file and the first line of the tree, for a missing or an extra bracket, a label of ROOTS
     within a tree, a word outside of a leaf, and a tree without words.
     """
-    first = 1  # first line of the current tree
+    first_line = 1  # first line of the current tree
     open_nodes: list[list[Tree | str]] = []
     for number, line in enumerate(read_lines(path), start=1):
         try:
             for piece in _PIECES.findall(line):
                 if piece == "(":
-                    first = first if open_nodes else number
+                    first_line = first_line if open_nodes else number
                     open_nodes.append([])
                 elif not open_nodes:
                     raise _BrokenTreeError("a bracket too many" if piece == ")" else f"{piece} outside of all brackets")
@@ -135,9 +135,9 @@ def read_treebank(path: Path) -> Iterator[Tree]:
                     else:
                         yield _whole(node)
         except _BrokenTreeError as problem:
-            raise _broken(path, first, f"{problem} in line {number}") from None
+            raise _broken(path, first_line, f"{problem} in line {number}") from None
     if open_nodes:
-        raise _broken(path, first, f"a bracket too few: {len(open_nodes)} open at the end of the file")
+        raise _broken(path, first_line, f"a bracket too few: {len(open_nodes)} open at the end of the file")
 
 
 class _BrokenTreeError(Exception):
@@ -182,8 +182,8 @@ def _whole(tree: Tree) -> Tree:
         raise _BrokenTreeError("a tree without words")
     if tree.word is not None:
         return Tree("ROOT", (tree,))
-    (first, *others) = tree.children
-    return first if _is_root(tree) and not others and first.word is None else tree
+    (child, *further) = tree.children
+    return child if _is_root(tree) and not further and child.word is None else tree
 
 
 def _plain(label: str) -> str:

@@ -105,11 +105,8 @@ FORGERIES: dict[str, tuple[Edit, str]] = {
     "a reference": (_edited(REFERENCE, rb"^\S+", b"Haus Haus"), f"{SCORES}: score_system: "),
     "scores of another seed": (_swapped, f"{SCORES}: score_system: "),
     "no scores": (_without(SCORES, f"{SCORES}.meta.json"), f"{SCORES}: score_system: "),
-    "scores without a sidecar": (_without(f"{SCORES}.meta.json"), f"{SCORES}: score_system: "),
     "no table": (_without(TABLE), f"{TABLE}: make_table: "),
-    "no translation": (_without(TRANSLATION), f"{SCORES}: score_system: "),
     "another number of samples": (_edited("study.yaml", b"samples: 100", b"samples: 99"), CHANGED),
-    "another title of a row": (_edited("study.yaml", b"title: Transformer", b"title: Ours"), CHANGED),
     "another stage": (
         _edited(f"{SCORES}.meta.json", b'"score_system"', b'"score_chunks"'),
         f"{SCORES}: score_system: ",

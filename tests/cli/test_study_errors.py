@@ -264,27 +264,35 @@ COMMANDS = (
     ["status", "study.yaml"],
     ["trace", "test:1", "--study", "study.yaml"],
 )
-NOT_STUDIES = {
-    "missing": None,
-    "empty": b"",
-    "binary": bytes(range(256)),
-    "a list": b"[study, datasets, systems]",
-    "a tag": b"study: !!bool foo",
-    "a key that is a list": b"? [a]\n: b\n",
-    "a system that is a list": RIGHT.replace("  base:\n    model: {family", "  base: [1]\nx: {y").encode(),
+# Contents (None: no file), and what is said of them.
+NOT_STUDIES: dict[str, tuple[bytes | None, str]] = {
+    "missing": (None, "no such file; `ls studies` lists the studies that come with phrasemt"),
+    "a folder": (None, "cannot be read: Is a directory"),
+    "empty": (b"", "empty, or not a mapping of keys to values"),
+    "binary": (bytes(range(256)), ""),
+    "a list": (b"[study, datasets, systems]", "empty, or not a mapping of keys to values"),
+    "a tag": (b"study: !!bool foo", ""),
+    "a key that is a list": (b"? [a]\n: b\n", ""),
+    "a system that is a list": (RIGHT.replace("  base:\n    model: {family", "  base: [1]\nx: {y").encode(), ""),
 }
 
 
-@pytest.mark.parametrize("content", NOT_STUDIES.values(), ids=NOT_STUDIES)
-def test_no_command_shows_a_traceback_for_a_file_that_is_no_study(
-    content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("kind", NOT_STUDIES)
+def test_no_command_shows_a_traceback_for_what_is_no_study(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """`make study` checks it first, because Snakemake reads it before the Snakefile and shows a traceback."""
     monkeypatch.chdir(tmp_path)
+    content, said = NOT_STUDIES[kind]
     if content is not None:
         Path("study.yaml").write_bytes(content)
+    elif kind == "a folder":
+        Path("study.yaml").mkdir()
     for command, *others in COMMANDS:
         assert main([command, *others]) == 2
-        assert f"phrasemt {command}: error: study.yaml: " in capsys.readouterr().err
+        error = capsys.readouterr().err
+        assert f"phrasemt {command}: error: study.yaml: " in error
+        assert said in error
 
 
 def test_the_workflow_shows_the_same_text_without_a_traceback(snakemake: Snakemake, tmp_path: Path) -> None:
@@ -296,21 +304,6 @@ def test_the_workflow_shows_the_same_text_without_a_traceback(snakemake: Snakema
     assert "Snakefile" not in done.stderr
     assert done.returncode == 2
     assert not (tmp_path / "results").exists()
-
-
-UNREADABLE = {
-    "nope.yaml": "no such file; `ls studies` lists the studies that come with phrasemt",
-    "folder": "cannot be read: Is a directory",
-    "empty.yaml": "empty, or not a mapping of keys to values",
-}
-
-
-@pytest.mark.parametrize(("name", "problem"), UNREADABLE.items(), ids=UNREADABLE)
-def test_a_file_that_cannot_be_read(check: Check, tmp_path: Path, name: str, problem: str) -> None:
-    """`make study` checks it first, because Snakemake reads it before the Snakefile and shows a traceback."""
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "empty.yaml").write_text("")
-    assert check(name=name) == ("", f"phrasemt check: error: {name}: 1 mistake in the study\n  - {problem}\n", 2)
 
 
 def test_a_change_on_the_command_line_is_refused(snakemake: Snakemake, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ first token there, as in the paper. It sums the same numbers in another order: 1
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ import torch
 from pretended_cuda import GPU, PretendedGpu
 from small_systems import NO_DROPOUT, SMALL, SMALL_LM
 
+from phrasemt.decoding.forced import force
+from phrasemt.files.attention import AXES
 from phrasemt.models.transformer import Transformer
 from phrasemt.nn.attention import recording
 from phrasemt.nn.layers import causal_mask, key_mask
@@ -225,42 +228,23 @@ def test_unigrams_alone_are_the_transformer(norm, make_model, make_batch):
     assert ours.measure([batch])[1] == {"phrase_mass_enc_self": 0, "phrase_mass_dec_self": 0, "phrase_mass_cross": 0}
 
 
-@torch.no_grad()
 @pytest.mark.parametrize("family", [TransformerModel, PhraseRepresentationModel, LanguageModel])
-@pytest.mark.parametrize("score", ["query_kernel", "static", "last_token"])
-def test_phrase_mass_equals_the_loops(score, family, make_model, make_batch):
-    """A hook reads the inputs of each module in the first pass; the equations give its attention from them."""
-    sizes = {**(SMALL_LM if family is LanguageModel else SMALL), "width": 6, "heads": 3}  # as the reference
-    settings = family(**sizes, **NO_DROPOUT, attention="ngrams", ngrams=3, ngram_score=score)
+def test_phrase_mass_is_that_of_the_recorded_weights(family, make_model, make_batch):
+    """The mean over heads, real queries and layers of each place; the loops above witness the weights."""
+    settings = family(**(SMALL_LM if family is LanguageModel else SMALL), **NO_DROPOUT, attention="ngrams", ngrams=3)
     model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)
-    seen = {}
-
-    def keep(key, tensor):
-        seen.setdefault(key, tensor.numpy())
-
-    modules = {"dec_self": [layer.attention for layer in model.decoder]}
-    if settings.translates:
-        modules["enc_self"] = [layer.attention for layer in model.encoder]
-        modules["cross"] = [layer.source_attention for layer in model.decoder]
-        model.encoder_norm.register_forward_hook(lambda _module, _inputs, output: keep("states", output))
-    for layers in modules.values():
-        for module in layers:
-            module.register_forward_pre_hook(lambda module, inputs: keep(module, inputs[0]))
-    _, got = model.measure([batch])
-
-    for place, layers in modules.items():
-        masses = []
-        for module in layers:
-            weights = [parameter for name, parameter in module.named_parameters() if name != "output"]
-            for row, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True)):
-                x = seen[module][row, : (source if place == "enc_self" else target) + 1]
-                memory = seen["states"][row, : source + 1] if place == "cross" else x
-                causal = place == "dec_self"
-                _, mass = reference(x, memory, (*weights, module.output), 3, score, causal=causal)
-                masses.extend(mass)
-        assert got[f"phrase_mass_{place}"] == pytest.approx(sum(masses) / len(masses), abs=1e-10)
-    assert {name for name in got if name.startswith("phrase_mass")} == {f"phrase_mass_{place}" for place in modules}
-    model.log_probs(make_batch(settings, [2], [3]))  # would not fit the batch that was watched
+    masses = defaultdict(list)
+    for attention, weights_BhQNK in force(model, batch).attentions:
+        if weights_BhQNK.shape[3] == 3:  # attention to phrases has one order
+            of_queries_BQ = weights_BhQNK[:, :, :, 1:].sum((-1, -2)).mean(1)
+            masses[attention.place] += of_queries_BQ[batch.masks[AXES[attention.place][0]]].tolist()
+    with torch.no_grad():
+        _, measured = model.measure([batch])
+    expected = {f"phrase_mass_{place}": sum(of_place) / len(of_place) for place, of_place in masses.items()}
+    assert len(expected) == (3 if settings.translates else 1)
+    assert {name: measured[name] for name in measured if name.startswith("phrase_mass")} == pytest.approx(
+        expected, abs=1e-10
+    )
 
 
 @torch.no_grad()

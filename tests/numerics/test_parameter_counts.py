@@ -184,15 +184,6 @@ def test_count_of_a_preset(preset):
     assert count(System.model_validate({"preset": preset}).model, vocabulary) == expected
 
 
-@pytest.mark.parametrize("score", ["query_kernel", "static", "last_token"])
-@pytest.mark.parametrize("ngrams", [1, 2, 3, 4])
-def test_phrasal_attention_closed_form(ngrams, score):
-    """Order n has n matrices of queries (static: of keys) and n of values."""
-    settings = TransformerModel(attention="ngrams", ngrams=ngrams, ngram_score=score, tie="all", softmax_bias=False)
-    plain = body(D, F, 6, 6) + 1000 * D
-    assert count(settings, 1000) == plain + phrasal(D, ngrams, 6 * 3)
-
-
 @pytest.mark.parametrize(
     ("attention", "in_encoder_and_decoder", "to_source"),
     [

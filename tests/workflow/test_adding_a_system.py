@@ -102,9 +102,9 @@ from phrasemt.files.lines import write_text
 from phrasemt.stages.corpus import CountLines
 
 
-def count_lines(*, settings: CountLines, cores: int, text: Path, count: Path) -> None:
+def count_lines(*, settings: CountLines, cores: int, text: Path, number: Path) -> None:
     """Write the number of lines, at most `settings.most`."""
-    write_text(count, f"{min(settings.most, text.read_bytes().count(bytes([10])))}\\n")
+    write_text(number, f"{min(settings.most, text.read_bytes().count(bytes([10])))}\\n")
 '''
 DECLARATION = '''
 
@@ -114,7 +114,7 @@ class CountLines(Stage):
     module = "phrasemt.corpus.count_lines"
     job_name = "{dataset}.{source}-{target}/{split}.{language}"
     inputs = files(text=Paths.clean_text)
-    outputs = files(count=Paths.line_count)
+    outputs = files(number=Paths.line_count)
 
     most: int = of(lambda job: job.study.comparison.most_lines)
 '''
@@ -124,7 +124,7 @@ rule count_lines:
     input:
         text=paths.clean_text,
     output:
-        count=paths.line_count,
+        number=paths.line_count,
     log:
         flow.log("count_lines"),
     benchmark:

@@ -98,8 +98,7 @@ def test_filters_of_a_paper_that_names_none_keep_all_but_empty_sides(tmp_path: P
     assert run(tmp_path, pairs, filters=filters).dropped == [(2, "empty", "source")]
 
 
-@pytest.mark.parametrize("filters", [None, CleaningFilters()])
-@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize(("filters", "side"), [(None, 0), (CleaningFilters(), 1)])
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -275,8 +274,7 @@ def test_every_script_of_an_unlisted_language_is_kept_with_a_line_in_the_log(
         ("ru", "Eto nash dom nomer {} v gorode"),
     ],
 )
-@pytest.mark.parametrize("side", [0, 1])
-@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize(("side", "cores"), [(0, 1), (1, 2)])
 def test_a_second_script_of_a_language_is_kept(
     tmp_path: Path, language: str, line: str, side: int, cores: int, caplog: pytest.LogCaptureFixture
 ) -> None:

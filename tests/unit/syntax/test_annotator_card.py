@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import re
 from pathlib import Path
 
 import pytest
@@ -66,21 +66,12 @@ def test_a_changed_model_file_is_noticed(tmp_path: Path, models: dict[str, Path]
         ('"longest": 1000', '"longest": 10', "fingerprint .* instead of"),
         ('"language": "en",', '"language": "en", "speed": 3,', "speed"),
         ("}", "", "not JSON"),
+        (r',\s*"fingerprint": "\w+"', "", "fingerprint None instead of"),
     ],
 )
 def test_an_altered_card_is_noticed(tmp_path: Path, models: dict[str, Path], old: str, new: str, message: str) -> None:
     path = tmp_path / "card.json"
     describe(path, models, "constituency", "vectors")
-    path.write_text(path.read_text().replace(old, new))
+    path.write_text(re.sub(old, new, path.read_text()))
     with pytest.raises(DamagedFileError, match=f"(?s){message}"):
-        Card.read(path)
-
-
-def test_a_card_without_a_fingerprint_is_refused(tmp_path: Path, models: dict[str, Path]) -> None:
-    path = tmp_path / "card.json"
-    describe(path, models, "constituency", "vectors")
-    content = json.loads(path.read_text())
-    del content["fingerprint"]
-    path.write_text(json.dumps(content))
-    with pytest.raises(DamagedFileError, match="fingerprint None instead of"):
         Card.read(path)
