@@ -9,6 +9,7 @@ rule make_table:
         system_scores=flow.every(paths.system_scores, systems=flow.study.translating),
         metric_scores=flow.every(paths.metric_scores, systems=flow.study.translating),
         comparison=flow.every(paths.comparison, systems=flow.challengers),
+        attention_analysis=flow.every(paths.attention_analysis, systems=flow.study.forced),
         perplexity_scores=flow.every(paths.perplexity_scores, systems=flow.study.language_models),
         chunk_accuracies=flow.every(paths.chunk_accuracies, systems=flow.study.chunking),
         contrast_accuracy=flow.every(

@@ -55,6 +55,7 @@ rule compare_systems:
         baseline_metrics=flow.of(paths.metric_scores, "metrics", "seeds of the baseline"),
         system_metrics=flow.of(paths.metric_scores, "metrics", "seeds"),
         repeated_metrics=flow.of(paths.metric_scores, "metrics", "repeated seeds"),
+        forced=flow.of(paths.attention_analysis, "test sets", "forced seeds"),
     output:
         comparison=paths.comparison,
     log:

@@ -33,6 +33,7 @@ from phrasemt.scoring.significance import (
     resample,
     seed_variations,
 )
+from phrasemt.scoring.statistics import REFERENCE_LENGTH, SYSTEM_LENGTH
 from phrasemt.study.architectures import RecurrentModel
 from phrasemt.study.reading import load_study
 
@@ -45,12 +46,12 @@ def keys_of(study: str, systems: str) -> list[str]:
     return [f"{study}/{system}" for system in systems.split()]
 
 
-# The systems that are tested together, each with its baseline.
-COMPARED = [
-    {key: baseline for baseline, systems in one["compared"].items() for key in keys_of(study, systems)}
-    for study, one in STUDIES.items()
-    if "compared" in one
-]
+# The systems that are tested together, each with its baseline: those of a study and of others that are repeated in it.
+COMPARED: dict[str, dict[str, str]] = {}
+for _study, _one in STUDIES.items():
+    for _baseline, _systems in _one.get("compared", {}).items():
+        _family = COMPARED.setdefault(_one.get("repeated_in", _study), {})
+        _family.update(dict.fromkeys(keys_of(_study, _systems), _baseline))
 DRAWS = {"samples": 10_000, "seed": 12345}
 _RECURRENT = {
     family for model in RecurrentModel.__subclasses__() for family in get_args(model.model_fields["family"].annotation)
@@ -87,7 +88,7 @@ def family_of(system: str) -> tuple[dict[str, str], str]:
     The key of one seed has those of this seed.
     """
     key, dot, seed = system.partition(".")
-    for compared in COMPARED:
+    for compared in COMPARED.values():
         if key in compared:
             return {one + dot + seed: other + dot + seed for one, other in compared.items()}, compared[key] + dot + seed
     raise KeyError(system)
@@ -190,9 +191,25 @@ def score(key: str, metric: str = "bleu_tok") -> str:
 
 
 def by_seed(key: str) -> str:
-    """BLEU tok with that of each seed."""
-    values = scores_of(key, "bleu_tok")
-    return mean(values) + (f" ({', '.join(f'{value:.2f}' for value in values)})" if len(values) > 1 else "")
+    """BLEU tok with that of each seed, and the length of the translations if it is unlike that of the reference."""
+    values, ratio = scores_of(key, "bleu_tok"), length_ratio(key)
+    return (
+        mean(values)
+        + (f" ({', '.join(f'{value:.2f}' for value in values)})" if len(values) > 1 else "")
+        + ("" if 0.95 <= ratio <= 1.05 else f", length {ratio:.2f}")
+    )
+
+
+def length_ratio(key: str) -> float:
+    """Tokens of the translations for each token of the reference."""
+    columns = [part.statistics["bleu_tok"] for part in parts(key)]
+    return sum(sum(one[SYSTEM_LENGTH]) for one in columns) / sum(sum(one[REFERENCE_LENGTH]) for one in columns)
+
+
+def bound(system: str, metric: str = "bleu_tok", other: str = "") -> str:
+    """The smallest margin up to which a system equals another one, by two one-sided tests at 5 %."""
+    ends = comparison(system, other or family_of(system)[1])[metric].one_sided
+    return "not tested" if ends is None else f"{max(map(abs, ends)):.2f}"
 
 
 def gain(system: str, metric: str = "bleu_tok", other: str = "") -> str:

@@ -34,7 +34,7 @@ BLEU_COLUMNS = 10
 
 @dataclass(frozen=True)
 class Convention:
-    """A convention in which every system is scored, and its column in tables.
+    """A convention in which systems are scored, and its column in tables.
 
     metric: the formula that gives the score. meaning: what it is computed on. with_difference: whether a column with
     the difference to the baseline follows.
@@ -64,6 +64,7 @@ CONVENTIONS = {
     "chrf2": Convention("chrF2", "chrF", "higher", _DETOKENISED, False),
     "chrf2pp": Convention("chrF++", "chrF", "higher", _DETOKENISED, False),
     "ter": Convention("TER", "TER", "lower", _DETOKENISED, False),
+    "nats": Convention("nats", "mean", "lower", "per token of the reference, by forced decoding", True),
 }
 
 
@@ -195,8 +196,9 @@ class MetricComparison(Settings):
 
     Estimates are over sentences and trainings, or over sentences alone if nobody knows how far trainings differ; then
     there is no power. p_value: two-sided, over both, by which the table marks (phrasemt/scoring/significance.py); None
-    if it is not known how far trainings differ, and for one training beside one. p_of_sentences: two-sided, over the
-    choice of sentences alone; koehn2004: likewise, one-sided, to stand beside a mark that a paper prints.
+    if it is not known how far trainings differ, and for one training beside one. one_sided: the 90 % interval of a
+    difference that is tested; within a margin, the systems are equal up to this margin. p_of_sentences: two-sided, over
+    the choice of sentences alone; koehn2004: likewise, one-sided, to stand beside a mark that a paper prints.
     """
 
     better: Better
@@ -204,6 +206,7 @@ class MetricComparison(Settings):
     system: Estimate
     difference: Estimate
     p_value: float | None = None
+    one_sided: tuple[float, float] | None = None
     p_of_sentences: float
     koehn2004: float
     power: Power | None = None
@@ -216,7 +219,7 @@ class ComparisonOnTestSet(Settings):
     metrics: dict[str, MetricComparison]
 
 
-class Comparison(JsonFile, format=6):
+class Comparison(JsonFile, format=7):
     """Tests of the difference of a system to its baseline. samples, seed: of the bootstrap; test_sets: by name."""
 
     dataset: str

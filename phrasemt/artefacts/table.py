@@ -24,8 +24,8 @@ class Cell(Settings):
     the score. sources: the files that the number was computed from.
     by_seed, deviation: of a mean, the values and their sample standard deviation.
     low, high: 95 % interval, of scores and of differences. Of a difference, p_value: corrected for the number of
-    systems, the mark shows it, None if it is not tested; uncorrected, koehn2004: as in `MetricComparison`; power: of
-    its trainings. decimals: with which the number and its interval are printed.
+    systems, the mark shows it, None if it is not tested; uncorrected, one_sided, koehn2004: as in `MetricComparison`;
+    power: of its trainings. decimals: with which the number and its interval are printed.
     """
 
     value: float
@@ -41,6 +41,7 @@ class Cell(Settings):
     high: float | None = None
     p_value: float | None = None
     uncorrected: float | None = None
+    one_sided: tuple[float, float] | None = None
     koehn2004: float | None = None
     power: Power | None = None
 
@@ -173,7 +174,7 @@ class Scorecard(Settings):
 class Table(JsonFile, format=4):
     """The results of a study. systems: name and title, in the order of the study. trained: the seeds of each system
     that was trained. seeds: of the study. baseline: of the study. baselines: of each other system, what its differences
-    are to.
+    are to. pool_groups: of each system, the kind within which deviations between trainings are pooled.
 
     scorecard: None if no system stands for a row of a paper.
     """
@@ -182,6 +183,7 @@ class Table(JsonFile, format=4):
     title: str
     baseline: str
     baselines: dict[str, str]
+    pool_groups: dict[str, str]
     systems: list[tuple[str, str]]
     trained: dict[str, list[int]]
     seeds: list[int]

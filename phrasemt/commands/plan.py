@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.table import Table
-from phrasemt.commands._arguments import add_profile, add_study, in_range
+from phrasemt.commands._arguments import add_profile, add_study, choose, in_range
 from phrasemt.commands._prices import DEFAULT, GPUS, Prices, rate_here, rate_of
 from phrasemt.errors import PhrasemtError
 from phrasemt.machine.gpus import visible_gpus
@@ -25,7 +25,7 @@ from phrasemt.workflow.check import missing_texts
 MOST_CHANGES, MOST_NAMED = 20, 6
 PUBLISHED = 0.45  # BLEU, of trainings on Multi30k (docs/findings.md)
 _MOST_SEEDS = 1_000
-_KEY = "bleu_tok_difference"
+_KEY = "bleu_tok"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +48,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "their cost, and what the study as it stands would show",
     )  # fmt: skip
     parser.add_argument(
+        "--systems", nargs=2, metavar=("BASELINE", "SYSTEM"),
+        help="for --detect: two systems, whose difference alone is tested (default: all that the table tests together)",
+    )  # fmt: skip
+    parser.add_argument(
         "--deviation", type=in_range(float, 0.01, 100), metavar="BLEU",
         help="for --detect: between trainings (default: of finished trainings of the study, or of other studies below "
         f"results/, or the published {PUBLISHED})",
@@ -60,8 +64,10 @@ def run(options: argparse.Namespace) -> None:
     Raises PhrasemtError for mistakes in the study, or when Snakemake cannot plan it.
     """
     study, gpus = load_study(options.study), options.gpus or (1 if options.gpu_model else None)
-    if options.deviation and not options.detect:
-        raise PhrasemtError("--deviation has no effect without --detect", next_step="phrasemt plan STUDY --detect GAIN")
+    for flag in ("deviation", "systems"):
+        if getattr(options, flag) and not options.detect:
+            what = f"--{flag} has no effect without --detect"
+            raise PhrasemtError(what, next_step="phrasemt plan STUDY --detect GAIN")
     missing = list(missing_texts(study))
     plan = None if options.detect or missing else plan_of(options.study, options.profile)
     if plan is None:  # a cluster is for GPUs
@@ -70,7 +76,7 @@ def run(options: argparse.Namespace) -> None:
         on_gpu = bool(gpus) or any(job.planned.gpus for job in plan.jobs)
     prices = Prices(study, rate_of(options.gpu_model) if options.gpu_model else rate_here(on_gpu=on_gpu))
     if options.detect:
-        print(*describe_power(prices, options.detect, options.deviation), sep="\n")
+        print(*describe_power(prices, options.detect, options.deviation, options.systems), sep="\n")
         return
     if plan is None:
         print(*_without_texts(prices, missing), sep="\n")
@@ -203,81 +209,107 @@ def _few(names: Iterable[str]) -> str:
     return ", ".join(chosen[:MOST_NAMED]) + (f" and {more} more" if (more := len(chosen) - MOST_NAMED) > 0 else "")
 
 
-def describe_power(prices: Prices, gain: float, deviation: float | None) -> Iterator[str]:
+def describe_power(
+    prices: Prices, gain: float, deviation: float | None, pair: Sequence[str] | None = None
+) -> Iterator[str]:
     """Yield the trainings that a gain needs to be marked, what they cost, and what the study as it stands would show.
 
     The test is that of the table (phrasemt/scoring/significance.py), by the deviation between trainings alone: p < 0.05
-    in 80 % of all repetitions at the first step of Holm, with the deviation pooled over all systems of the study.
-    gain: in BLEU. deviation: between trainings; None: that of finished trainings, or `PUBLISHED`.
+    in 80 % of all repetitions at the first step of Holm, with deviations pooled over the systems of each kind. gain: in
+    BLEU. deviation: between trainings; None: those of finished trainings, or `PUBLISHED`. pair: a baseline and a
+    system, if nothing else is tested.
 
-    Raises PhrasemtError for a study in which no system is compared with another one in BLEU.
+    Raises PhrasemtError for a study in which no system is compared with another one in BLEU, and for an unknown system.
     """
     study = prices.study
-    seeds = {name: len(study.seeds_of(name)) for name in study.translating}
-    compared = {name: baseline for name, baseline in study.baselines.items() if name in seeds}
-    tested = len(compared)
-    if not compared:
+    names = [choose("system", name, study.translating) for name in pair] if pair else study.translating
+    seeds = {name: len(study.seeds_of(name)) for name in names}
+    compared = {names[1]: names[0]} if pair else {name: one for name, one in study.baselines.items() if name in seeds}
+    if not compared or len(seeds) < 2:
         raise PhrasemtError(
             "nothing to detect",
             where=study.study,
             expected="two systems that translate",
-            found=", ".join(study.systems),
+            found=", ".join(names) or ", ".join(study.systems),
         )
-    found, basis = (deviation, "--deviation") if deviation else known_deviation(study.study)
+    kinds = {name: study.pool_groups[name] for name in names}
+    deviations = {
+        kind: (deviation, "--deviation") if deviation else known_deviation(study.study, kind) for kind in kinds.values()
+    }
 
-    def shown(*trainings: int, freedom: int) -> float:
-        return detectable(found * math.sqrt(sum(1 / one for one in trainings)), freedom, tested)
+    def shown(name: str, trainings: Mapping[str, int]) -> float | None:
+        """The difference of a system to its baseline that would be marked; None if it is not tested."""
+        variances: dict[str, float] = {}
+        for side in (name, compared[name]):
+            variances[kinds[side]] = variances.get(kinds[side], 0.0) + deviations[kinds[side]][0] ** 2 / trainings[side]
+        freedom = {kind: sum(trainings[one] - 1 for one in names if kinds[one] == kind) for kind in variances}
+        if not all(freedom.values()) or max(trainings[name], trainings[compared[name]]) == 1:
+            return None
+        total = sum(variances.values())
+        of_welch = total**2 / sum(variance**2 / freedom[kind] for kind, variance in variances.items())
+        return detectable(math.sqrt(total), of_welch, len(compared))
 
-    needed = next(
-        (one for one in range(2, _MOST_SEEDS + 1) if shown(one, one, freedom=len(seeds) * (one - 1)) <= gain), None
-    )
-    freedom = sum(number - 1 for number in seeds.values())
-    corrected = f", corrected for {tested} systems (Holm)" if tested > 1 else ""
+    def enough(name: str) -> int | None:
+        for number in range(2, _MOST_SEEDS + 1):
+            if (difference := shown(name, dict.fromkeys(names, number))) is not None and difference <= gain:
+                return number
+        return None
+
+    needed = {name: enough(name) for name in compared}
+    for baseline in {*compared.values()}:
+        of_pairs = [needed[name] for name, other in compared.items() if other == baseline]
+        needed.setdefault(baseline, None if None in of_pairs else max(filter(None, of_pairs)))
+    corrected = f", corrected for {len(compared)} systems (Holm)" if len(compared) > 1 else ""
+    differ = (f"{kind} {value:.2f} BLEU ({basis})" for kind, (value, basis) in deviations.items())
     yield (
-        f"{study.study}: BLEU that is marked in 80 of 100 repetitions (p < 0.05{corrected}), if trainings differ by "
-        f"{found:.2f} BLEU ({basis}); the choice of test sentences is not counted"
+        f"{study.study}: BLEU that is marked in 80 of 100 repetitions (p < 0.05{corrected}), by the deviation between "
+        f"trainings: {'; '.join(differ)}; the choice of test sentences is not counted"
     )
     unit = "GPU h" if prices.rate.on_gpu else "core h"
     heading = ("system", "trainings", "marked", unit, f"for {gain:g}", unit)
     rows: list[tuple[str, ...]] = [heading]
     total = [0.0, 0.0]  # hours now, and for the gain
     for name, number in seeds.items():
-        marked = ""
-        if name in compared:
-            marked = f"{shown(number, seeds[compared[name]], freedom=freedom):.2f}" if freedom else "not tested"
-        hours = prices.hours_of_training(name) if name in study.models else 0.0
-        total = [total[0] + hours * number, total[1] + hours * (needed or 0)]
-        after = ("too many", "") if needed is None else (f"{needed:,}", f"{hours * needed:,.2f}")
-        rows.append((name, f"{number:,}", marked, f"{hours * number:,.2f}", *after))
-    rows.append(("all", "", "", f"{total[0]:,.2f}", "", f"{total[1]:,.2f}" if needed else ""))
+        marked = shown(name, seeds) if name in compared else None
+        hours, trainings = prices.hours_of_training(name) if name in study.models else 0.0, needed[name]
+        total = [total[0] + hours * number, total[1] + hours * (trainings or 0)]
+        after = ("too many", "") if trainings is None else (f"{trainings:,}", f"{hours * trainings:,.2f}")
+        text = "" if name not in compared else "not tested" if marked is None else f"{marked:.2f}"
+        rows.append((name, f"{number:,}", text, f"{hours * number:,.2f}", *after))
+    rows.append(("all", "", "", f"{total[0]:,.2f}", "", "" if None in needed.values() else f"{total[1]:,.2f}"))
     yield from (f"  {line}" for line in table(rows, right_aligned=heading[1:]))
-    if not freedom:
+    if max(seeds.values()) == 1:
         yield "as it stands: no system is trained several times, so no difference is tested"
-    if needed is None:
-        yield f"a gain of {gain:g} needs more than {_MOST_SEEDS:,} trainings of each system"
+    if None in needed.values():
+        yield f"too many: a gain of {gain:g} needs more than {_MOST_SEEDS:,} trainings of each system"
     yield from prices.basis()
 
 
-def known_deviation(study: str) -> tuple[float, str]:
-    """The deviation of BLEU between trainings, and whose it is.
+def known_deviation(study: str, kind: str) -> tuple[float, str]:
+    """The deviation of BLEU between trainings of systems of a kind, and whose it is.
 
     That of the study, or else that of all studies below results/, pooled, or else `PUBLISHED`.
     """
-    variances: dict[str, tuple[float, float]] = {}  # and degrees of freedom
+    squares: dict[str, tuple[float, float]] = {}  # with degrees of freedom
     for path in sorted(Path().glob(Paths.table.glob)):
         try:
             read = Table.read(path)
         except PhrasemtError:
             continue  # of another version
-        powers = [
-            next((cell.power for row in block.rows if (cell := row.cells.get(_KEY)) and cell.power), None)
+        cells = [
+            row.cells[_KEY]
             for block in read.blocks
+            for row in block.rows
+            if _KEY in row.cells and read.pool_groups[row.system] == kind
         ]
-        if known := [power for power in powers if power is not None and power.deviation]:
-            variances[read.study] = sum(power.deviation**2 for power in known) / len(known), known[0].freedom
-    chosen = {study: variances[study]} if study in variances else variances
+        varied = [(cell.deviation, len(cell.by_seed or {}) - 1) for cell in cells if cell.deviation]
+        if varied:
+            test_sets = sum(_KEY in row.cells for block in read.blocks for row in block.rows[:1])
+            of_all = sum(value**2 * freedom for value, freedom in varied), sum(freedom for _, freedom in varied)
+            squares[read.study] = of_all[0] / test_sets, of_all[1] / test_sets
+    chosen = {study: squares[study]} if study in squares else squares
     if not chosen:
         return PUBLISHED, "published: Multi30k"
     freedom = sum(degrees for _, degrees in chosen.values())
-    pooled = sum(variance * degrees for variance, degrees in chosen.values()) / freedom
-    return math.sqrt(pooled), f"of {', '.join(chosen)}, {freedom:.0f} degrees of freedom"
+    deviation = math.sqrt(sum(square for square, _ in chosen.values()) / freedom)
+    return deviation, f"of {', '.join(chosen)}, {freedom:.0f} degrees of freedom"

@@ -77,6 +77,7 @@ class Counterpart(Settings):
 class Measure(Settings):
     """What a figure measures. tolerance: the largest gap that counts as reproduced, whatever the interval.
 
+    margin: up to which two systems count as equal, half of the largest gain that the paper prints.
     ours: None if the results table has no such column. cost: what of a system's cost the figure is; only ratios to the
     baseline are compared. symbols: of each vocabulary, for counts of parameters. question: what raters answer
     (phrasemt/scoring/ratings.py). analysis: of the report, which has our figure.
@@ -86,6 +87,7 @@ class Measure(Settings):
     better: Literal["higher", "lower"] = "higher"
     decimals: Annotated[int, Field(ge=0, le=4), Number()] = 2
     tolerance: Annotated[float, Field(gt=0), Number()] | None = None
+    margin: Annotated[float, Field(gt=0), Number()] | None = None
     ours: Counterpart | None = None
     cost: CostKind | None = None
     symbols: Annotated[int, Field(gt=0), Number()] | None = None

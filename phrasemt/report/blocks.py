@@ -14,6 +14,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from scipy.special import stdtrit
+
 from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.artefacts.scores import Better
 from phrasemt.artefacts.sidecar import DigestedFile
@@ -155,10 +157,13 @@ def make_blocks(
 def mean_cell(
     by_seed: dict[int, float], *, better: Better, signature: str, sources: Sequence[DigestedFile], decimals: int = 2
 ) -> Cell:
-    """Make the cell of a mean over seeds, with the standard deviation if there are several seeds."""
+    """Make the cell of a mean over seeds; of several seeds with their standard deviation and Student's interval."""
     values = list(by_seed.values())
     deviation = statistics.stdev(values) if len(values) > 1 else None
-    value = math.fsum(values) / len(values)
+    value, low, high = math.fsum(values) / len(values), None, None
+    if deviation is not None:
+        half = float(stdtrit(len(values) - 1, 0.975)) * deviation / math.sqrt(len(values))
+        low, high = value - half, value + half
     plus_minus = "" if deviation is None else f" ± {deviation:.{decimals}f}"
     return Cell(
         value=value,
@@ -169,6 +174,8 @@ def mean_cell(
         sources=list(sources),
         by_seed=by_seed,
         deviation=deviation,
+        low=low,
+        high=high,
     )
 
 

@@ -75,7 +75,8 @@ def write_report(
     decided = decided_pairs(map(ContrastAccuracy.read, contrast_accuracy), test)
     scores = map(SystemScores.read, system_scores)
     words = words_of(of_side(Paths.tokens, tokens, "source"))
-    gains = list(gains_of(scores=scores, analyses=of_attention, words=words, test=test))
+    comparable = [one for one in of_attention if one.system not in settings.chunking]
+    gains = list(gains_of(scores=scores, analyses=comparable, words=words, test=test))
     test_sets = read_test_sets(
         tokens=tokens,
         subwords=subwords,

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from phrasemt.artefacts.scores import (
     CONVENTIONS,
+    BleuScore,
     Comparison,
     ComparisonOnTestSet,
     MetricComparison,
@@ -26,16 +27,21 @@ from phrasemt.artefacts.scores import (
 )
 from phrasemt.artefacts.sidecar import DigestedFile
 from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Column, Row, Scorecard, ScorecardEntry, Verdict
+from phrasemt.artefacts.translations import AttentionAnalysis
 from phrasemt.errors import MismatchError, check_equal
 from phrasemt.printed.results import Figure, figure_at
 from phrasemt.report.blocks import Key, Place, Runs, by_file, mean_cell, note_on_seeds, read_parts, read_runs
 from phrasemt.scoring.external import metric_key
-from phrasemt.scoring.scores import check_comparable
+from phrasemt.scoring.scores import NATS, check_comparable, nats_of
 from phrasemt.scoring.significance import decimals_of, holm, mark_of, power_among
 from phrasemt.stages.report import MakeTable
 from phrasemt.study.compared import ComparedFigure
 
 _NOTED = "bleu_tok"  # the score whose differences the notes describe
+_LENGTH = "Length: tokens of the translations for one of the reference, where it is below 0.95 or above 1.05."
+_WITHOUT_NATS = (
+    "No nats of {}: systems of other programs have none, and decoders of chunks are given the chunks of the reference."
+)
 _AGAIN = "delete it and run again"
 _POWER = (
     "By the deviation between trainings alone{corrected}, the smallest difference with p < 0.05 in 80 % of all "
@@ -44,9 +50,16 @@ _POWER = (
 
 
 def score_blocks(
-    settings: MakeTable, scores: Sequence[Path], metrics: Sequence[Path], comparisons: Sequence[Path]
+    settings: MakeTable,
+    scores: Sequence[Path],
+    metrics: Sequence[Path],
+    analyses: Sequence[Path],
+    comparisons: Sequence[Path],
 ) -> list[Block]:
-    """Make a block for each test set, if the study has systems that translate. metrics: files of `score_metric`."""
+    """Make a block for each test set, if the study has systems that translate.
+
+    metrics: files of `score_metric`. analyses: of `analyse_attention`, with the nats of the references.
+    """
     names, places = [name for name, _ in settings.translating], settings.test_sets
     of_scores = read_runs(settings, "scores", scores, SystemScores, names, places)
     of_metrics = read_runs(
@@ -58,6 +71,15 @@ def score_blocks(
         [(metric, *place) for metric, *_ in settings.metrics for place in places],
         lambda file: {(file.metric, *key): part for key, part in file.by_place.items()},
     )
+    of_nats = read_runs(
+        settings,
+        "nats of the references",
+        analyses,
+        AttentionAnalysis,
+        settings.forced,
+        places,
+        lambda file: {(file.dataset, file.test_set, file.system, file.seed): nats_of(file)},
+    )
     of_comparisons = read_parts(
         "comparison",
         comparisons,
@@ -65,7 +87,10 @@ def score_blocks(
         lambda file: {(file.dataset, test_set, file.system): file for test_set in file.test_sets},
         [(*place, name) for place in places for name in names if name in settings.baselines],
     )
-    return [_score_block(settings, place, runs, of_metrics, of_comparisons) for place, runs in of_scores.items()]
+    return [
+        _score_block(settings, place, runs, of_nats.get(place, {}), of_metrics, of_comparisons)
+        for place, runs in of_scores.items()
+    ]
 
 
 def _score_columns(settings: MakeTable, keys: set[str]) -> Iterator[tuple[Column, bool]]:
@@ -87,17 +112,27 @@ def _score_block(
     settings: MakeTable,
     place: Place,
     of_scores: Mapping[str, Runs[Scores]],
+    of_nats: Mapping[str, Runs[Scores]],
     of_metrics: Mapping[Place, Mapping[str, Runs[MetricOnTestSet]]],
     of_comparisons: Mapping[Key, tuple[DigestedFile, Comparison]],
 ) -> Block:
     check_comparable(place[1], by_file(of_scores))
+    if of_nats:
+        check_comparable(place[1], by_file(of_nats))
     first = next(iter(of_scores.values())).first
+    ratios = {system: ratio for system, runs in of_scores.items() if not 0.95 <= (ratio := _length_ratio(runs)) <= 1.05}
     rows = {}
     for system, title in settings.translating:
         cells = {
             name: of_scores[system].mean(_score_in(name), metric.signature, better=metric.better)
             for name, metric in first.metrics.items()
         }
+        if system in ratios:
+            text = f"{cells[_NOTED].text}, length {ratios[system]:.2f}"
+            cells[_NOTED] = cells[_NOTED].model_copy(update={"text": text})
+        if system in of_nats:
+            nats = of_nats[system].first.metrics[NATS]
+            cells[NATS] = of_nats[system].mean(_score_in(NATS), nats.signature, better=nats.better, decimals=3)
         for metric, *_ in settings.metrics:
             runs, key = of_metrics[metric, *place][system], metric_key(metric)
             for path, part in by_file({system: runs}).items():
@@ -114,13 +149,15 @@ def _score_block(
     scored = list(_score_columns(settings, {key for row in rows.values() for key in row.cells}))
     for name in (column.key for column, _ in scored):
         # also without a column, because the scorecard shows the difference in the measure of the paper
-        p_values = {system: one.metrics[name].p_value for system, (_, one) in compared.items()}
+        of_name = {
+            system: (source, one.metrics[name]) for system, (source, one) in compared.items() if name in one.metrics
+        }
+        p_values = {system: one.p_value for system, (_, one) in of_name.items()}
         tested = {system: p_value for system, p_value in p_values.items() if p_value is not None}
         corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
-        for system, (source, comparison) in compared.items():
+        for system, (source, comparison) in of_name.items():
             cells = rows[system].cells
-            p_value = corrected.get(system)
-            difference = _difference_cell(source, comparison.metrics[name], cells[name], p_value, tests=len(tested))
+            difference = _difference_cell(source, comparison, cells[name], corrected.get(system), tests=len(tested))
             cells[_difference_key(name)] = difference
     _add_intervals(rows, {system: comparison for system, (_, comparison) in compared.items()}, settings.baselines)
     columns = []
@@ -128,9 +165,12 @@ def _score_block(
         columns.append(column)
         if of_comparisons and with_difference:
             columns.append(Column(key=_difference_key(column.key), heading=DIFFERENCE))
-    notes = [note_on_seeds(settings), *_notes_on_rows(settings)]
+    notes = [note_on_seeds(settings), *_notes_on_rows(settings), *[_LENGTH][: len(ratios)]]
+    without = [title for name, title in settings.translating if name not in of_nats] if of_nats else []
+    details = [_WITHOUT_NATS.format(", ".join(without))] if without else []
     if of_comparisons:
         notes.append(_note_on_differences(settings, [file for _, file in of_comparisons.values()], rows))
+        details += _note_on_power(", ".join(place), rows)
     return Block(
         kind="scores",
         dataset=place[0],
@@ -139,8 +179,15 @@ def _score_block(
         columns=columns,
         rows=list(rows.values()),
         notes=notes,
-        details=list(_note_on_power(", ".join(place), rows)) if of_comparisons else [],
+        details=details,
     )
+
+
+def _length_ratio(runs: Runs[Scores]) -> float:
+    """Tokens of the translations for each token of the references that BLEU compares them with."""
+    of_runs = [part.metrics[_NOTED] for part in runs.parts.values()]
+    scores = [bleu for bleu in of_runs if isinstance(bleu, BleuScore)]
+    return math.fsum(one.sys_len for one in scores) / math.fsum(one.ref_len for one in scores)
 
 
 def _score_in(convention: str) -> Callable[[Scores], float]:
@@ -199,6 +246,7 @@ def _difference_cell(
         high=comparison.difference.high,
         p_value=p_value,
         uncorrected=comparison.p_value,
+        one_sided=comparison.one_sided,
         koehn2004=comparison.koehn2004,
         power=power_among(comparison.power, value, tests=tests) if comparison.power and p_value is not None else None,
     )
@@ -256,9 +304,10 @@ _NOTE = (
     "Scorecard: figures of the papers beside ours. On the data of a paper: reproduced: the gap is at most the "
     "tolerance of the measure ({tolerances}); within noise: the printed figure lies in our 95 % interval; else not "
     "reproduced. Other data: differences to the baseline of the paper are compared, never the figures; significant: "
-    "p < 0.05, as in the tables; in brackets what would be so in 80 % of all repetitions. Not tested: one training of "
-    "each, or the figure is a mean over test sets. Printed marks: of the paper; our p beside them: by "
-    "the test that it used, paired bootstrap, one-sided, over sentences (Koehn 2004), and over sentences and trainings."
+    "p < 0.05, as in the tables; no larger than a margin (half of the gain that the paper prints): by two one-sided "
+    "tests at 5 %; undecided: neither; in brackets what would show in 80 % of all repetitions. Not tested: one "
+    "training of each, or the figure is a mean over test sets. Printed marks: of the paper; our p beside them: by the "
+    "test that it used, paired bootstrap, one-sided, over sentences (Koehn 2004), and over sentences and trainings."
 )
 
 
@@ -328,7 +377,7 @@ def _entry(compared: ComparedFigure, figure: Figure, cells: Cells, title: str) -
     ours = difference if is_difference else ours_in(*place)
     printed_difference = None if compared.baseline is None or is_baseline else figure.difference_to(compared.baseline)
     verdict: Verdict = "other data"
-    finding = "" if compared.same_data else _finding(compared, printed_difference, difference)
+    finding = "" if compared.same_data else _finding(compared, printed_difference, difference, figure.measure.margin)
     if ours is None:
         verdict = "not run"
         finding = "no such test set in the study" if not compared.test_sets else "the table has no such score"
@@ -377,7 +426,7 @@ def _verdict(figure: Figure, ours: Cell) -> Verdict:
     return "not reproduced"
 
 
-def _finding(compared: ComparedFigure, printed: float | None, difference: Cell | None) -> str:
+def _finding(compared: ComparedFigure, printed: float | None, difference: Cell | None, margin: float | None) -> str:
     if compared.baseline is None:
         return "the baseline stands for no row of this table"
     if difference is None:
@@ -386,11 +435,10 @@ def _finding(compared: ComparedFigure, printed: float | None, difference: Cell |
         return "the paper prints no difference to this baseline"
     if difference.p_value is None:
         return "not tested"
-    direction = "no direction"
-    if printed and difference.value:
-        direction = f"{'same' if (printed > 0) == (difference.value > 0) else 'opposite'} direction"
     if difference.mark:
-        return f"{direction}, significant"
+        direction = "same" if (printed > 0) == (difference.value > 0) else "opposite"
+        return f"{direction} direction, significant" if printed else "significant, where the paper prints no difference"
+    if margin and difference.one_sided and max(map(abs, difference.one_sided)) < margin:
+        return f"no larger than {margin:g}"
     power = difference.power
-    shown = f" ({power.detectable:.2f} would show)" if power is not None and power.deviation else ""
-    return f"{direction}, not significant{shown}"
+    return "undecided" + (f" ({power.detectable:.2f} would show)" if power is not None and power.deviation else "")

@@ -41,6 +41,7 @@ def make_table(
     system_scores: list[Path],
     metric_scores: list[Path],
     comparison: list[Path],
+    attention_analysis: list[Path],
     perplexity_scores: list[Path],
     chunk_accuracies: list[Path],
     contrast_accuracy: list[Path],
@@ -56,7 +57,7 @@ def make_table(
     do not belong to the study or to each other.
     """
     blocks = [
-        *score_blocks(settings, system_scores, metric_scores, comparison),
+        *score_blocks(settings, system_scores, metric_scores, attention_analysis, comparison),
         *perplexity_blocks(settings, perplexity_scores),
         *chunk_blocks(settings, chunk_accuracies),
         *contrast_blocks(settings, contrast_accuracy),
@@ -99,6 +100,7 @@ def table_of(settings: MakeTable, blocks: Sequence[Block]) -> Table:
         title=settings.title,
         baseline=settings.baseline,
         baselines=settings.baselines,
+        pool_groups=settings.pool_groups,
         systems=settings.systems,
         trained={name: settings.seeds_of[name] for name in settings.trained},
         seeds=settings.seeds,
@@ -172,7 +174,10 @@ def _details(table: Table, block: Block) -> Iterator[tuple[str, Rows, Sequence[s
         if systems := list(dict.fromkeys(system for _, of_column in compared for system in of_column)):
             titles = dict(table.systems)
             rows = [["System", *(column.heading for column, _ in compared)]]
-            rows += [[titles[name], *(gain_text(of[name].cell) for _, of in compared)] for name in systems]
+            rows += [
+                [titles[name], *(gain_text(of[name].cell if name in of else None) for _, of in compared)]
+                for name in systems
+            ]
             yield f"Differences, 95 % intervals: {block.heading}", rows, ()
         return
     small = [column for column in columns if block.contrast_set and pairs_of(block, column.key) < FEWEST]

@@ -20,14 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemt.artefacts.paths import Paths
-from phrasemt.artefacts.scores import Better, MetricComparison, MetricScore, Scores, SystemScores
+from phrasemt.artefacts.scores import MetricComparison, MetricScore, Scores, SystemScores
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.errors import check_equal
 from phrasemt.files.lines import read_lines
+from phrasemt.scoring.scores import NATS, forced_scores, nats_of
 from phrasemt.scoring.significance import ResampledRuns, Variations, compare_resampled, resample, seed_variations
 from phrasemt.scoring.statistics import as_array, corpus_scores
 
-BLEU, NATS = "bleu_tok", "nats per token"
+BLEU = "bleu_tok"
 
 # Of a group: its smallest and its largest number of words; None for no limit.
 Bounds = tuple[int, int | None]
@@ -76,21 +77,6 @@ def quarters(words: NDArray[np.int64]) -> list[Bounds]:
     """The groups whose limits are the quartiles of the lengths; fewer where quartiles are equal."""
     limits = sorted({math.floor(limit) for limit in np.quantile(words, [0.25, 0.5, 0.75])})
     return groups_up_to([limit for limit in limits if limit < words.max()])
-
-
-def nats_per_token(nats: Sequence[float], tokens: Sequence[int]) -> Scores:
-    """The metric `NATS` of references under forced decoding: negative log-probability by token, the lower the better.
-
-    nats, tokens: of each sentence. It has far more power than BLEU: no search and no choice of words stand between.
-    """
-    return _forced(NATS, "lower", zip(nats, tokens, strict=True))
-
-
-def _forced(name: str, better: Better, rows: Iterable[tuple[float, int]]) -> Scores:
-    """Means of forced decoding as scores. rows: of each sentence, a sum and the number of what it is the sum of."""
-    metric = MetricScore(score=0, metric="mean", better=better, signature=f"{name}|forced decoding")
-    statistics: list[list[int | float]] = [[total, number] for total, number in rows]
-    return Scores(sentences=len(statistics), references={}, metrics={name: metric}, statistics={name: statistics})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -326,9 +312,8 @@ def gains_of(
             if BLEU in one.statistics:
                 found.setdefault((file.dataset, test_set, BLEU), {}).setdefault(file.system, []).append(one)
     for analysis in analyses:
-        forced = nats_per_token(analysis.sentence_nats, analysis.sentence_tokens)
         of_systems = found.setdefault((analysis.dataset, analysis.test_set, NATS), {})
-        of_systems.setdefault(analysis.system, []).append(forced)
+        of_systems.setdefault(analysis.system, []).append(nats_of(analysis))
     for (dataset, test_set, metric), of_systems in found.items():
         own = words.get((dataset, test_set))
         if own is not None and all(one.sentences == len(own) for side in of_systems.values() for one in side):
@@ -349,4 +334,4 @@ def _of_rows(scores: Scores, rows: NDArray[np.int64]) -> Scores:
 
 def _of_decisions(right: Sequence[bool]) -> Scores:
     """Decisions as scores of sentences, whose mean is the accuracy in percent."""
-    return _forced(_ACCURACY, "higher", ((100 * wins, 1) for wins in right))
+    return forced_scores(_ACCURACY, "higher", ((100 * wins, 1) for wins in right))

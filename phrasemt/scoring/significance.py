@@ -26,6 +26,10 @@ quantiles: nothing is drawn but sentences. Without sentences on which two system
 this is the t-test of the trainings. Where no system of a kind was trained several times, no p is known: differences
 then have an interval over sentences, and no mark. One training beside one is not tested.
 
+A difference without a mark may have any size within its interval. Two systems are equal up to a margin if two one-sided
+tests, each at 5 %, exclude the margin on both sides (Schuirmann 1987): if the 90 % interval lies within it. The file of
+a paper states the margin of a measure, half of the gain that the paper prints.
+
 Samples equal those of sacreBLEU: with one seed per system, intervals over sentences are the same as sacreBLEU's. Its
 code is not called, because it compares single texts and not means over seeds.
 """
@@ -55,9 +59,10 @@ from phrasemt.artefacts.scores import (
     Scores,
     SystemScores,
 )
+from phrasemt.artefacts.translations import AttentionAnalysis
 from phrasemt.errors import MismatchError, check_equal
 from phrasemt.scoring.external import with_metrics
-from phrasemt.scoring.scores import check_comparable
+from phrasemt.scoring.scores import check_comparable, nats_of
 from phrasemt.scoring.statistics import as_array, corpus_scores
 from phrasemt.stages.scoring import CompareSystems
 
@@ -138,6 +143,13 @@ class OverTrainings:
         low, high = self._quantile(_LEVEL / 2), self._quantile(1 - _LEVEL / 2)
         return Estimate(value=self.value, mean=float(self.centres.mean()), low=low, high=high)
 
+    def one_sided(self) -> tuple[float, float]:
+        """The 90 % interval, whose ends are excluded by one-sided tests at 5 % (Schuirmann 1987)."""
+        if not self.scale:
+            low, high = np.quantile(self.centres, [_LEVEL, 1 - _LEVEL])
+            return float(low), float(high)
+        return self._quantile(_LEVEL), self._quantile(1 - _LEVEL)
+
     def _quantile(self, probability: float) -> float:
         of_t = self.scale * float(stdtrit(self.freedom, probability))
         low, high = float(self.centres.min()) + of_t, float(self.centres.max()) + of_t
@@ -159,39 +171,30 @@ def compare_systems(
     baseline_metrics: list[Path],
     system_metrics: list[Path],
     repeated_metrics: list[Path],
+    forced: list[Path],
     comparison: Path,
 ) -> None:
     """Compare a system with the baseline, and write a `Comparison`. baseline, system: score files of all seeds.
 
     repeated: the score files of all systems that were trained several times. baseline_metrics, system_metrics,
-    repeated_metrics: files of `score_metric` of all seeds. Raises MismatchError if test sets, conventions or systems of
-    the files do not agree with each other or the settings.
+    repeated_metrics: files of `score_metric` of all seeds. forced: files of `analyse_attention` of all these systems on
+    all test sets, with the nats of the references; none if one side has none. Raises MismatchError if test sets,
+    conventions or systems of the files do not agree with each other or the settings.
     """
     baseline_files = with_metrics(_read_side(baseline, settings.baseline, settings), baseline_metrics)
     system_files = with_metrics(_read_side(system, settings.system, settings), system_metrics)
     repeated_files = with_metrics({path: SystemScores.read(path) for path in repeated}, repeated_metrics)
     files = baseline_files | system_files
-    for path, one in repeated_files.items():
-        files.setdefault(path, one)  # read again, where a side was trained several times
-    sides = [list(baseline_files), list(system_files), *_by_system(repeated_files)]
+    files |= {path: file for path, file in repeated_files.items() if path not in files}
+    analyses = {path: AttentionAnalysis.read(path) for path in forced}
     test_sets = {}
     for test_set in _test_sets(files):
-        parts = {path: file.test_sets[test_set] for path, file in files.items()}
-        check_comparable(test_set, {str(path): part for path, part in parts.items()})
-        draws = {"samples": settings.samples, "seed": settings.seed}
-        runs_of = [[parts[path] for path in paths] for paths in sides]
-        metrics = compare_scores(
-            runs_of[0],
-            runs_of[1],
-            variations=seed_variations(
-                (settings.kinds[files[paths[0]].system], resample(runs, **draws))
-                for paths, runs in zip(sides[2:], runs_of[2:], strict=True)
-            ),
-            kinds=[settings.kinds[name] for name in (settings.baseline, settings.system)],
-            **draws,
-        )
+        scores = {path: (file.system, file.test_sets[test_set]) for path, file in files.items()}
+        nats = {path: (one.system, nats_of(one)) for path, one in analyses.items() if one.test_set == test_set}
+        metrics = _compare_sides(settings, test_set, scores) | _compare_sides(settings, test_set, nats)
         _log(settings, test_set, metrics)
-        test_sets[test_set] = ComparisonOnTestSet(sentences=runs_of[0][0].sentences, metrics=metrics)
+        sentences = next(iter(scores.values()))[1].sentences
+        test_sets[test_set] = ComparisonOnTestSet(sentences=sentences, metrics=metrics)
     file = Comparison(
         dataset=settings.dataset,
         system=settings.system,
@@ -203,6 +206,24 @@ def compare_systems(
         test_sets=test_sets,
     )
     file.write(comparison)
+
+
+def _compare_sides(
+    settings: CompareSystems, test_set: str, files: Mapping[Path, tuple[str, Scores]]
+) -> dict[str, MetricComparison]:
+    """Compare baseline and system; nothing without files. files: system and scores of all trainings."""
+    if not files:
+        return {}
+    check_comparable(test_set, {str(path): scores for path, (_, scores) in files.items()})
+    of_systems: dict[str, list[Scores]] = {}
+    for system, scores in files.values():
+        of_systems.setdefault(system, []).append(scores)
+    draws = {"samples": settings.samples, "seed": settings.seed}
+    sides = {name: resample(runs, **draws) for name, runs in of_systems.items()}
+    variations = seed_variations((settings.kinds[name], side) for name, side in sides.items())
+    compared = settings.baseline, settings.system
+    kinds = [settings.kinds[name] for name in compared]
+    return compare_resampled(*(sides[name] for name in compared), variations=variations, kinds=kinds)
 
 
 def _log(settings: CompareSystems, test_set: str, metrics: Mapping[str, MetricComparison]) -> None:
@@ -290,7 +311,7 @@ def _metric_comparison(
     difference, differences = values[1] - values[0], sides[1] - sides[0]
     not_better = differences >= 0 if better == "lower" else differences <= 0
     shares = [(variation, 1 / number) for variation, number in zip(variations, runs, strict=True) if variation]
-    p_value, power = None, None
+    p_value, one_sided, power = None, None, None
     if len(shares) == len(runs):  # the variation of both sides is known
         of_difference = over_trainings(difference, differences, shares)
         estimates = [
@@ -299,7 +320,7 @@ def _metric_comparison(
         ]
         estimates.append(of_difference.estimate())
         if max(runs) > 1:
-            p_value = of_difference.p_value(discordant)
+            p_value, one_sided = of_difference.p_value(discordant), of_difference.one_sided()
         deviations = [math.sqrt(variation.variance) for variation, _ in shares]
         power = Power(
             deviation=math.hypot(*deviations) / math.sqrt(2),
@@ -315,6 +336,7 @@ def _metric_comparison(
         system=estimates[1],
         difference=estimates[2],
         p_value=p_value,
+        one_sided=one_sided,
         p_of_sentences=two_sided(differences, discordant),
         koehn2004=max(_p(not_better), 2.0**-discordant),
         power=power,
@@ -465,13 +487,6 @@ def _read_side(paths: list[Path], system: str, settings: CompareSystems) -> dict
         what, next_step = "the scores belong to another system or data set", "give the files that the settings name"
         check_equal(expected, f"{file.dataset} {file.system}", what, where=path, next_step=next_step)
     return files
-
-
-def _by_system(files: Mapping[Path, SystemScores]) -> list[list[Path]]:
-    found: dict[str, list[Path]] = {}
-    for path, file in files.items():
-        found.setdefault(file.system, []).append(path)
-    return list(found.values())
 
 
 def _test_sets(files: Mapping[Path, SystemScores]) -> list[str]:

@@ -20,6 +20,7 @@ class MakeTable(Stage):
         system_scores=[Paths.system_scores],
         metric_scores=[Paths.metric_scores],
         comparison=[Paths.comparison],
+        attention_analysis=[Paths.attention_analysis],
         perplexity_scores=[Paths.perplexity_scores],
         chunk_accuracies=[Paths.chunk_accuracies],
         contrast_accuracy=[Paths.contrast_accuracy],
@@ -31,10 +32,12 @@ class MakeTable(Stage):
     title: str
     baseline: str = of(lambda job: job.study.baseline)
     baselines: dict[str, str] = of(lambda job: job.study.baselines)  # of each system, what it is compared with
+    pool_groups: dict[str, str] = of(lambda job: job.study.pool_groups)  # of each system
     # Lists and not mappings: settings travel as JSON with sorted keys, and the order of systems is that of the table.
     systems: list[tuple[str, str]]  # name and title of each row
     metrics: list[tuple[str, str, Literal["higher", "lower"]]]  # of the study: name, heading, better scores
     translating: list[tuple[str, str]]  # name and title of each system that translates
+    forced: list[str] = of(lambda job: job.study.forced)  # systems with nats of the references
     trained: list[str]  # systems that are models of the study
     seeds_of: dict[str, list[int]]  # of each system
     outside: list[str]  # systems whose translations other programs made
@@ -99,6 +102,7 @@ class WriteReport(Stage):
     samples: int = of(lambda job: job.study.comparison.samples)
     seed: int = SEED  # of the bootstrap
     repeated: list[str] = of(lambda job: job.study.repeated)  # systems with several trainings
+    chunking: list[str] = of(lambda job: job.study.chunking)  # systems that are given the chunks of references
     kinds: dict[str, str] = of(lambda job: job.study.pool_groups)  # of each system: among them deviations are pooled
 
     @classmethod

@@ -70,6 +70,7 @@ class CompareSystems(Stage):
         baseline_metrics=[Paths.metric_scores],
         system_metrics=[Paths.metric_scores],
         repeated_metrics=[Paths.metric_scores],
+        forced=[Paths.attention_analysis],
     )
     outputs = files(comparison=Paths.comparison)
     libraries = ("numpy", "scipy")

@@ -549,5 +549,10 @@ class Study(Settings):
         return [name for name, system in self.systems.items() if not system.translates]
 
     @property
+    def forced(self) -> list[str]:
+        """Systems whose probabilities of the references are compared; a decoder of chunks is given those of them."""
+        return [name for name in self.translating if name in self.models and name not in self.chunking]
+
+    @property
     def chunking(self) -> list[str]:
         return [name for name in self.models if self.models[name].model.reads_chunks]

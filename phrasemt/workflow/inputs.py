@@ -32,6 +32,13 @@ def _seeds(study: Study, system: str) -> list[Names]:
     return [{"system": system, "seed": seed} for seed in study.seeds_of(system)]
 
 
+def _forced_seeds(study: Study, job: Wildcards) -> list[Names]:
+    """Those of both sides of a comparison, and of all systems with several, if both have nats of the references."""
+    sides = [study.baseline_of(job.system), job.system]
+    systems = dict.fromkeys([*sides, *study.repeated]) if {*sides} <= {*study.forced} else {}
+    return [seed for system in systems if system in study.forced for seed in _seeds(study, system)]
+
+
 def _if(condition: object) -> list[Names]:
     return [{}] if condition else []
 
@@ -58,6 +65,7 @@ CHOICES: dict[str, Callable[[Study, Wildcards], list[Names]]] = {
     "seeds of the baseline": lambda study, job: _seeds(study, study.baseline_of(job.system)),
     # Of all systems with several; they show how much trainings differ.
     "repeated seeds": lambda study, job: [seed for system in study.repeated for seed in _seeds(study, system)],
+    "forced seeds": _forced_seeds,
     "subwords": lambda study, job: _if(study.datasets[job.dataset].subwords.unit != "word"),
     "phrases": _phrases,  # of a system
     "chunks": lambda study, job: _if(study.models[job.system].model.reads_chunks),

@@ -10,12 +10,12 @@ import invented_runs
 import numpy as np
 import pytest
 from invented_runs import took
-from made_table import block, cell, table
+from made_table import block, table
 from scipy import stats
 
-from phrasemt.artefacts.scores import Power
 from phrasemt.commands.plan import PUBLISHED, describe, describe_power, known_deviation
 from phrasemt.errors import PhrasemtError
+from phrasemt.report.blocks import mean_cell
 from phrasemt.runs.costs import Costs
 from phrasemt.runs.plan import Job, Plan, Reason
 from phrasemt.scoring.significance import holm
@@ -50,7 +50,9 @@ def test_costs_come_with_what_they_rest_on() -> None:
     assert "~: no such job has finished here yet; assumed: figures" in lines
 
 
-def power_of(study: Path, gain: float, deviation: float | None = None) -> dict[str, list[str]]:
+def power_of(
+    study: Path, gain: float, deviation: float | None = None, pair: list[str] | None = None
+) -> dict[str, list[str]]:
     """The words of each line of `plan --detect`. A training takes two hours."""
     rate = SimpleNamespace(on_gpu=True)
     prices: Any = SimpleNamespace(
@@ -59,7 +61,7 @@ def power_of(study: Path, gain: float, deviation: float | None = None) -> dict[s
         hours_of_training=lambda _: 2.0,
         basis=lambda: ["left out, because their number of lines is not known: a corpus"],
     )
-    lines = list(describe_power(prices, gain, deviation))
+    lines = list(describe_power(prices, gain, deviation, pair))
     assert lines[-1] == "left out, because their number of lines is not known: a corpus"
     return {line.split()[0]: line.split()[1:] for line in lines}
 
@@ -80,6 +82,25 @@ def test_so_many_trainings_mark_a_gain_in_four_of_five_repetitions(repository: P
     assert 0.78 < marked < 0.85  # one training fewer would show a little less
 
 
+def test_a_pair_alone_needs_the_trainings_of_one_t_test(repository: Path) -> None:
+    """Witness: the power of SciPy's noncentral t for two systems of n trainings each, not corrected."""
+    found = power_of(repository / "studies" / "xu2020-en-de.yaml", 0.5, pair=["base", "pr"])
+    assert {"base", "pr", "all"} <= found.keys()
+    assert "max" not in found
+    needed = int(found["pr"][-2])
+    assert found["base"][-2:] == [str(needed), f"{2 * needed:.2f}"]
+    assert found["all"][-1] == f"{4 * needed:.2f}"
+
+    def power(trainings: int) -> float:
+        freedom, centre = 2 * trainings - 2, 0.5 / (PUBLISHED * (2 / trainings) ** 0.5)
+        return float(1 - stats.nct.cdf(stats.t.ppf(0.975, freedom), freedom, centre))
+
+    assert power(needed - 1) < 0.81
+    assert power(needed) > 0.79
+    with pytest.raises(PhrasemtError, match="no such system"):
+        power_of(repository / "studies" / "xu2020-en-de.yaml", 0.5, pair=["base", "prr"])
+
+
 def test_what_a_study_shows_as_it_stands(repository: Path) -> None:
     few, many = (power_of(repository / "studies" / "multi30k-systems.yaml", gain, 0.42) for gain in (0.001, 1.8))
     assert few["ngrams-3"][-2:] == ["too", "many"]
@@ -89,16 +110,23 @@ def test_what_a_study_shows_as_it_stands(repository: Path) -> None:
         power_of(repository / "studies" / "tatoeba-lm.yaml", 0.5)
 
 
-def test_trainings_of_this_machine_say_how_much_they_differ() -> None:
-    assert known_deviation("mine") == (PUBLISHED, "published: Multi30k")
-    for name, deviation, freedom in (("a", 0.3, 2), ("b", 0.6, 4)):
-        power = Power(deviation=deviation, freedom=freedom, detectable=1)
-        cells = {"max": {"bleu_tok_difference": cell(1).model_copy(update={"power": power})}}
+def test_trainings_of_this_machine_say_how_much_those_of_a_kind_differ() -> None:
+    assert known_deviation("mine", "attention") == (PUBLISHED, "published: Multi30k")
+    for name, values in (("a", {1: 29.7, 2: 30.3}), ("b", {1: 29.0, 2: 30.5, 3: 31.0})):
+        of_kinds = {"max": values, "recurrent": {1: 20.0, 2: 25.0}}
+        about: dict[str, Any] = {"better": "higher", "signature": "", "sources": []}
+        cells = {system: {"bleu_tok": mean_cell(by_seed, **about)} for system, by_seed in of_kinds.items()}
         path = Path(f"results/{name}/table.json")
         path.parent.mkdir(parents=True)
-        table({"base": "base", "max": "max"}, {"max": "base"}, block(cells), study=name).write(path)
+        kinds = {"max": "attention", "recurrent": "recurrent"}
+        titles = dict(zip(kinds, kinds, strict=True))
+        table(titles, {"recurrent": "max"}, block(cells), study=name).model_copy(update={"pool_groups": kinds}).write(
+            path
+        )
     Path("results/c").mkdir()
     Path("results/c/table.json").write_text("{}")
-    pooled = ((2 * 0.3**2 + 4 * 0.6**2) / 6) ** 0.5
-    assert known_deviation("mine") == (pytest.approx(pooled), "of a, b, 6 degrees of freedom")
-    assert known_deviation("a") == (pytest.approx(0.3), "of a, 2 degrees of freedom")
+    variances = np.var([29.7, 30.3], ddof=1), np.var([29.0, 30.5, 31.0], ddof=1)
+    pooled = ((variances[0] + 2 * variances[1]) / 3) ** 0.5
+    assert known_deviation("mine", "attention") == (pytest.approx(pooled), "of a, b, 3 degrees of freedom")
+    assert known_deviation("a", "attention") == (pytest.approx(variances[0] ** 0.5), "of a, 1 degrees of freedom")
+    assert known_deviation("a", "recurrent")[0] == pytest.approx(12.5**0.5)

@@ -37,7 +37,14 @@ from phrasemt.artefacts.training import (
     UpdateReport,
     ranked,
 )
-from phrasemt.artefacts.translations import ChunkAccuracies, ChunkAccuracy, ChunkDecisions, Perplexity, PerplexityScores
+from phrasemt.artefacts.translations import (
+    AttentionAnalysis,
+    ChunkAccuracies,
+    ChunkAccuracy,
+    ChunkDecisions,
+    Perplexity,
+    PerplexityScores,
+)
 from phrasemt.files.attention import AttentionMap, ForcedSentence, write_forced
 from phrasemt.files.columns import RaggedArray
 from phrasemt.files.lines import write_lines, write_text
@@ -162,6 +169,9 @@ class GoldenStudy:
                 self.average(dataset, system, seed)
         for system, seed in self.translated:
             self._score_contrasts(system, seed)
+        for (dataset, test_set), system in itertools.product(self.test_sets, self.study.forced):
+            for seed in self.study.seeds_of(system):
+                self._force(dataset, test_set, system, seed)
         self._annotate()
 
     @property
@@ -337,7 +347,18 @@ class GoldenStudy:
             repeated=self._scores_of(dataset, *self.study.repeated),
             comparison=self.path("comparison", dataset, system=system),
             **{f"{side}_metrics": [] for side in ("baseline", "system", "repeated")} | metrics,
+            forced=self._forced_of(dataset, system),
         )
+
+    def _forced_of(self, dataset: str, system: str) -> list[Path]:
+        """The analyses of both sides and of all with several trainings; none if one side is a decoder of chunks."""
+        sides = [self.study.baseline_of(system), system]
+        names = {*sides, *self.study.repeated} & {*self.study.forced} if {*sides} <= {*self.study.forced} else ()
+        return [
+            self.path("attention_analysis", dataset, split=test_set, system=one, seed=seed)
+            for one, seed in self._runs([name for name in self.study.forced if name in names])
+            for test_set in self.study.datasets[dataset].test_sets
+        ]
 
     def _scores_of(self, dataset: str, *systems: str) -> list[Path]:
         return [self.path("system_scores", dataset, system=one, seed=seed) for one, seed in self._runs(list(systems))]
@@ -350,6 +371,27 @@ class GoldenStudy:
         content = accuracy(system, right, distances, seed=seed, dataset="demo", contrast_set="test")
         names = {"dataset": "demo", "split": "test", "system": system, "seed": str(seed)}
         self._write("score_contrasts", {"accuracy": content}, **names)
+
+    def _force(self, dataset: str, test_set: str, system: str, seed: int) -> None:
+        language = self.study.datasets[dataset].target_language
+        lines = self.path("tokens", dataset, split=test_set, language=language).read_text().splitlines()
+        draw, lengths = random.Random(f"{dataset} {test_set} {system} {seed} nats"), [len(one.split()) for one in lines]
+        nats = [length * draw.gauss(3 * SYSTEMS[system][0], 0.1) for length in lengths]
+        content = AttentionAnalysis(
+            dataset=dataset,
+            test_set=test_set,
+            system=system,
+            seed=seed,
+            sentences=len(lines),
+            tokens=sum(lengths),
+            perplexity=math.exp(sum(nats) / sum(lengths)),
+            diagnostics={},
+            attentions=[],
+            sentence_nats=nats,
+            sentence_tokens=lengths,
+        )
+        names = {"dataset": dataset, "split": test_set, "system": system, "seed": str(seed)}
+        self._write("analyse_attention", {"analysis": content}, **names)
 
     def _score_perplexity(self, dataset: str, system: str, seed: int) -> None:
         sentences, words, tokens = 60, 600, 780

@@ -29,6 +29,7 @@ def table(titles: Mapping[str, str], baselines: Mapping[str, str], *blocks: Bloc
     return Table(
         baseline=next(iter(titles)),
         baselines=dict(baselines),
+        pool_groups=dict.fromkeys(titles, "attention"),
         systems=list(titles.items()),
         trained={name: list(seeds) for name in titles},
         seeds=list(seeds),

@@ -12,13 +12,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import run_values
 import runs
 import tables
 from golden import GoldenStudy, study_of
-from run_values import deviation
+from run_values import COMPARED, DRAWS, deviation
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from phrasemt.commands.plan import PUBLISHED
+from phrasemt.scoring.significance import mark_of
 
 FILES = sorted(path for path in runs.FOLDER.iterdir() if path.is_file())
 STUDIES = [path.name.removesuffix(".json.xz") for path in FILES if path.name.endswith(".json.xz")]
@@ -112,3 +114,17 @@ def test_a_finished_study_is_added(golden, tmp_path, monkeypatch) -> None:
     assert (part.contrasts, part.decisions) == (contrasts["kinds"], contrasts["decisions"])
     assert found["demo", "bi", 1].test_sets["test"].chunks["boundary_acc"]
     assert found["demo", "lm", 1].test_sets["test"].perplexity["nll"]
+
+
+def test_a_second_bootstrap_seed_changes_no_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    cached = run_values.comparison, run_values._variations, run_values._resampled, run_values._corrected
+    published = DRAWS["seed"]
+
+    def marks(seed: int) -> dict[str, str]:
+        monkeypatch.setitem(DRAWS, "seed", seed)
+        for function in cached:
+            function.cache_clear()
+        corrected = (run_values._corrected(tuple(compared.items()), "bleu_tok") for compared in COMPARED.values())
+        return {system: mark_of(p_value) for family in corrected for system, p_value in family.items()}
+
+    assert marks(54321) == marks(published)

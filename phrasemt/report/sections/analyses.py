@@ -27,7 +27,6 @@ from phrasemt.scoring.gains import (
     DISTANCES,
     LENGTHS,
     MORE_THAN_10,
-    NATS,
     Bounds,
     DecidedPairs,
     GainByLength,
@@ -35,6 +34,7 @@ from phrasemt.scoring.gains import (
     groups_up_to,
     quarters,
 )
+from phrasemt.scoring.scores import NATS
 from phrasemt.scoring.significance import FEWEST, decimals_of, p_text
 
 
@@ -45,7 +45,8 @@ def _section(
     return Section(anchor=anchor, heading=heading, finding=finding, content=content)
 
 
-_SHOWN = {BLEU: ("BLEU tok", 2), NATS: (NATS, 3)}  # heading and decimals of a metric; the results have its signature
+# heading and decimals of a metric; the results have its signature
+_SHOWN = {BLEU: ("BLEU tok", 2), NATS: ("nats per token", 3)}
 _TEXT = (
     "Differences to the baseline in quarters of the sentences by the number of words in the source, then in fixed "
     "groups, with 95 % intervals. Slope: how much the gain grows when the source has twice as many words, over the "

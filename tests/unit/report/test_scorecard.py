@@ -76,17 +76,19 @@ def test_a_printed_difference_is_compared_with_our_difference() -> None:
 @pytest.mark.parametrize(
     ("difference", "p_value", "finding"),
     [
-        (0.1, 0.5, "same direction, not significant (0.90 would show)"),
+        (0.1, 0.5, "undecided (0.90 would show)"),
+        (0.04, 0.9, "no larger than 0.65"),
         (2.0, 0.001, "same direction, significant"),
         (-2.0, 0.001, "opposite direction, significant"),
-        (0.0, 1.0, "no direction, not significant (0.90 would show)"),
+        (-0.06, 1.0, "undecided (0.90 would show)"),
         (2.0, None, "not tested"),
     ],
 )
 def test_on_other_data_only_differences_are_compared(difference: float, p_value: float | None, finding: str) -> None:
     of = study(dataset={"stands_for": None}, base=["xu2020/table-2/base"], max=["xu2020/table-2/max"])
     power = Power(deviation=0.3, freedom=4, seeds_needed=9, detectable=0.9)
-    tested = cell(difference, mark=mark_of(p_value)).model_copy(update={"p_value": p_value, "power": power})
+    of_test = {"p_value": p_value, "power": power, "one_sided": (difference - 0.6, difference + 0.6)}
+    tested = cell(difference, mark=mark_of(p_value)).model_copy(update=of_test)
     cells = {"bleu_tok": cell(28.13), "bleu_tok_difference": tested}
     card = scorecard(of, block({"base": {"bleu_tok": cell(27.38)}, "max": cells}))
     found = {entry.system: (entry.verdict, entry.finding, entry.gap) for entry in card.entries}

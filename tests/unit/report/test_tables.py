@@ -58,13 +58,13 @@ def test_differences_come_from_unrounded_scores(finished: GoldenStudy) -> None:
         base, *others = block.rows
         assert not any(key.endswith("_difference") for key in base.cells)
         shown = [column.key for column in block.columns if column.key.endswith("_difference")]
-        assert shown == ["bleu_tok_difference", "bleu_detok_difference"]
+        assert shown == ["bleu_tok_difference", "bleu_detok_difference", "nats_difference"]
         assert "bleu_tok_uncased" in base.cells  # for the scorecard
         assert ("bleu_tok_compound_split" in base.cells) == (block.dataset == "demo"), "for targets in German"
         for row, metric in itertools.product(others, base.cells):
             cell = row.cells[f"{metric}_difference"]
             assert cell.value == pytest.approx(row.cells[metric].value - base.cells[metric].value, abs=1e-9)
-            assert cell.text == f"{cell.value:+.2f}"
+            assert cell.text == f"{cell.value:+.{3 if metric == 'nats' else 2}f}"
             paths = [finished.path("comparison", block.dataset, system=other.system) for other in others]
             parts = [json.loads(path.read_text())["test_sets"][block.test_set] for path in paths]
             p_values = [part["metrics"][metric]["p_value"] for part in parts]
@@ -107,6 +107,7 @@ def test_one_seed_and_one_system(golden: Path, tmp_path: Path, monkeypatch: pyte
         "chrF2",
         "chrF++",
         "TER",
+        "nats",
     ]
     assert "±" not in table.blocks[0].rows[0].cells["bleu_tok"].text
     seeds = (
@@ -139,8 +140,9 @@ def test_markdown_columns_are_aligned(finished: GoldenStudy) -> None:
     assert headings[4:6] == ["## Details", "### All metrics: demo, test (60 sentences)"]
     assert rows_of(blocks[0])[0] == ["System", "BLEU", "Δ, 95 % interval", "chrF2", "TER"]
     signatures = [line for line in lines if line.startswith("- ")]
-    assert len(signatures) == 7
-    assert all("|version:" in line for line in signatures)
+    assert len(signatures) == 8
+    assert all("|version:" in line for line in signatures[:-1])
+    assert signatures[-1].endswith("; lower is better): nats|forced decoding")
     # As Snakemake reads it: what follows --configfile would be a study, too.
     program, *arguments = lines[-2].split()
     read = get_argument_parser().parse_args(arguments)
@@ -271,6 +273,21 @@ def table_and_page(study: GoldenStudy) -> tuple[Table, str]:
     study.make_table()
     study.write_report()
     return Table.read(study.results / "table.json"), (study.results / "report.html").read_text()
+
+
+def test_the_length_of_translations_stands_beside_bleu_where_it_is_unlike_that_of_references(built: Built) -> None:
+    study = built("base", "max")
+    for seed in (1, 2):
+        file = study.path("system_scores", system="max", seed=seed)
+        content = json.loads(file.read_text())
+        content["test_sets"]["test"]["metrics"]["bleu_tok"] |= {"sys_len": 94, "ref_len": 100}
+        rewrite(file, json.dumps(content))
+    study.make_table()
+    block = Table.read(study.results / "table.json").blocks[0]
+    base, new = (row.cells["bleu_tok"].text for row in block.rows)
+    assert "length" not in base
+    assert new.endswith(", length 0.94")
+    assert sum("below 0.95 or above 1.05" in note for note in block.notes) == 1
 
 
 def test_language_models_have_their_own_block(built: Built) -> None:

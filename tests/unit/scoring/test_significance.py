@@ -17,6 +17,7 @@ from scipy.integrate import quad
 from scipy.stats import ttest_ind
 
 from phrasemt.artefacts.scores import Comparison, ComparisonOnTestSet, MetricComparison, MetricScore, SystemScores
+from phrasemt.artefacts.translations import AttentionAnalysis
 from phrasemt.errors import MismatchError
 from phrasemt.files.lines import write_lines
 from phrasemt.scoring.bleu import score_system
@@ -24,6 +25,7 @@ from phrasemt.scoring.significance import (
     ResampledRuns,
     SeedVariation,
     compare_resampled,
+    compare_scores,
     compare_systems,
     decimals_of,
     holm,
@@ -35,6 +37,7 @@ from phrasemt.scoring.statistics import corpus_bleu, corpus_scores
 from phrasemt.stages.scoring import CompareSystems, ScoreSystem
 from phrasemt.study.tokenization import Tokenizer
 
+SYSTEMS = "base", "new", "other"
 WORDS = ["der", "die", "das", "Hund", "Katze", "Haus", "sieht", "kauft", "und", "rote", "alte", ",", "."]
 
 
@@ -84,7 +87,7 @@ def compared(
     folder: Path, baseline: list[Path], system: list[Path], *, samples: int, seed: int, **more: list[Path]
 ) -> Comparison:
     """Sides of several runs are systems with several seeds. more: `repeated`, `baseline_metrics`, `system_metrics`."""
-    names = {"dataset": "toy", "system": "new", "baseline": "base", "kinds": {"base": "attention", "new": "attention"}}
+    names = {"dataset": "toy", "system": "new", "baseline": "base", "kinds": dict.fromkeys(SYSTEMS, "attention")}
     compare_systems(
         settings=CompareSystems.model_validate({**names, "samples": samples, "seed": seed}),
         cores=1,
@@ -100,6 +103,7 @@ def compared(
                 if len(more.get(side, [])) > 1
                 for path in more[side]
             ],
+            "forced": [],
             **more,
         },
         comparison=folder / "comparison.json",
@@ -172,17 +176,18 @@ def test_equals_a_plain_loop_over_seeds(tmp_path: Path) -> None:
         system: [score(tmp_path, lines, references, system=system, seed=seed) for seed, lines in enumerate(runs)]
         for system, runs in sides.items()
     }
-    file = compared(tmp_path, paths["base"], paths["new"], samples=60, seed=11, repeated=[])
-    found = file.test_sets["test"]
-    difference = found.metrics["bleu_tok"].difference
-    assert found.metrics["bleu_tok"].koehn2004 == (sum(d <= 0 for d in differences) + 1) / 61
+    parts = [[SystemScores.read(path).test_sets["test"] for path in paths[name]] for name in ("base", "new")]
+    found = compare_scores(*parts, samples=60, seed=11)["bleu_tok"]
+    difference = found.difference
+    assert found.koehn2004 == (sum(d <= 0 for d in differences) + 1) / 61
     everything = list(range(40))
     assert difference.value == pytest.approx(mean_bleu("new", everything) - mean_bleu("base", everything), abs=1e-9)
     assert difference.mean == pytest.approx(sum(differences) / 60, abs=1e-9)
     assert (difference.low, difference.high) == pytest.approx(
         (sorted(differences)[1], sorted(differences)[-2]), abs=1e-9
     )
-    assert (file.baseline_seeds, file.system_seeds, found.sentences) == ([0, 1], [0, 1, 2], 40)
+    file = compared(tmp_path, paths["base"], paths["new"], samples=60, seed=11)
+    assert (file.baseline_seeds, file.system_seeds, file.test_sets["test"].sentences) == ([0, 1], [0, 1, 2], 40)
 
 
 def test_identical_systems_are_not_significant(tmp_path: Path) -> None:
@@ -241,6 +246,45 @@ def test_means_of_a_metric_of_the_user_equal_plain_loops(tmp_path: Path, better:
     assert found.koehn2004 == (sum(not_better) + 1) / 231
     below = sum(d <= 0 for d in differences)
     assert found.p_of_sentences == min(1, 2 * (min(below, 230 - below) + 1) / 231)
+
+
+def _forced(folder: Path, nats: np.ndarray, tokens: list[int], *, system: str, seed: int) -> Path:
+    path = folder / f"{system}-{seed}" / "analysis.json"
+    AttentionAnalysis(
+        dataset="toy",
+        test_set="test",
+        system=system,
+        seed=seed,
+        sentences=len(tokens),
+        tokens=sum(tokens),
+        perplexity=1.0,
+        diagnostics={},
+        attentions=[],
+        sentence_nats=nats.tolist(),
+        sentence_tokens=tokens,
+    ).write(path)
+    return path
+
+
+def test_nats_of_references_are_compared_where_they_are_about_the_same_tokens(tmp_path: Path) -> None:
+    references, draw, tokens = invent(20, seed=1), np.random.default_rng(3), [5, 9] * 10
+    scores, forced, nats = {}, {}, {"base": [], "new": []}
+    for system, mean in (("base", 2.0), ("new", 1.8)):
+        nats[system] = [draw.normal(mean, 0.1, 20) * tokens for _ in range(2)]
+        scores[system] = [score(tmp_path, references, references, system=system, seed=seed) for seed in (0, 1)]
+        forced[system] = [
+            _forced(tmp_path, one, tokens, system=system, seed=seed) for seed, one in enumerate(nats[system])
+        ]
+    both = forced["base"] + forced["new"]
+    found = compare(tmp_path, scores["base"], scores["new"], forced=both).metrics["nats"]
+    means = {system: sum(map(sum, runs)) / 2 / sum(tokens) for system, runs in nats.items()}
+    assert (found.baseline.value, found.system.value) == pytest.approx((means["base"], means["new"]))
+    assert (found.better, found.power.freedom) == ("lower", 2)
+    assert found.difference.high < 0
+    assert found.p_value < 0.05
+    _forced(tmp_path, nats["new"][1], tokens[::-1], system="new", seed=1)  # other subwords
+    with pytest.raises(MismatchError, match="the reference differs"):
+        compare(tmp_path, scores["base"], scores["new"], forced=both)
 
 
 def test_a_metric_that_one_side_lacks_is_refused(tmp_path: Path) -> None:
@@ -406,15 +450,45 @@ def test_two_kinds_have_the_degrees_of_freedom_of_welch() -> None:
     assert (shown.low, shown.high) == pytest.approx((interval.low, interval.high))
 
 
+@pytest.mark.parametrize(("apart", "margin", "equal"), [(0.1, 0.65, True), (0.1, 0.3, False), (0.6, 0.65, False)])
+def test_equal_up_to_a_margin_are_two_one_sided_t_tests(apart: float, margin: float, equal: bool) -> None:
+    """Witness: SciPy's one-sided t-tests against the margin on either side, of trainings that differ in their mean."""
+    base = np.array([30.1, 29.8, 30.2, 29.9])
+    new = base + apart
+    pooled = SeedVariation(variance=float(base.var(ddof=1)), of_sentences=0.0, freedom=6)
+    found = over_trainings(apart, np.full(400, apart), [(pooled, 1 / 4), (pooled, 1 / 4)]).one_sided()
+    p_values = (
+        ttest_ind(new + margin, base, alternative="greater").pvalue,
+        ttest_ind(new - margin, base, alternative="less").pvalue,
+    )
+    assert bool(max(p_values) < 0.05) == (max(map(abs, found)) < margin) == equal
+    interval = ttest_ind(new, base).confidence_interval(0.90)
+    assert found == pytest.approx((interval.low, interval.high))
+
+
+def test_one_sided_ends_are_quantiles_of_the_mixture() -> None:
+    """Witness: numerical integration of the density of t, over sentences and trainings."""
+    centres = np.random.default_rng(2).normal(0.2, 0.5, 50)
+    shares = [(SeedVariation(variance=0.09, of_sentences=0.0, freedom=4), 2 / 3)]
+    found = over_trainings(float(centres.mean()), centres, shares)
+    for end, probability in zip(found.one_sided(), (0.05, 0.95), strict=True):
+        limits = (end - found.centres) / found.scale
+        below = [quad(lambda x: 0.375 * (1 + x * x / 4) ** -2.5, -np.inf, limit)[0] for limit in limits]
+        assert np.mean(below) == pytest.approx(probability, abs=1e-6)
+
+
 def test_a_single_run_borrows_the_deviation_of_others(tmp_path: Path) -> None:
     _, paths = _over_seeds(tmp_path)
     sides = [paths["base"][:1], paths["new"][:1]]
     alone = compare(tmp_path, *sides).metrics["bleu_tok"]
     assert alone.p_value is None
     assert alone.power is None, "nobody knows how far trainings differ"
-    beside = compare(tmp_path, *sides, repeated=paths["base"]).metrics["bleu_tok"]
+    references = invent(30, seed=4)
+    texts = [worsen(references, share=0.3, seed=seed) for seed in (7, 8, 9)]
+    others = [score(tmp_path, text, references, system="other", seed=seed) for seed, text in enumerate(texts)]
+    beside = compare(tmp_path, *sides, repeated=others).metrics["bleu_tok"]
     assert beside.p_of_sentences == alone.p_of_sentences
-    values = [SystemScores.read(path).test_sets["test"].metrics["bleu_tok"].score for path in paths["base"]]
+    values = [SystemScores.read(path).test_sets["test"].metrics["bleu_tok"].score for path in others]
     assert beside.power.deviation == pytest.approx(np.std(values, ddof=1))
     assert beside.power.freedom == 2
     mixed = compare(tmp_path, paths["base"], paths["new"][:1]).metrics["bleu_tok"]
