@@ -45,6 +45,7 @@ def test_systems_differ_as_in_the_table_of_the_study(compare: Callable[..., str]
     for system in ("max", "mean"):
         path = Path(str(Paths("golden", dataset="demo", source="en", target="de").comparison.at(system=system)))
         for test_set in Comparison.read(path).test_sets.values():
+            del test_set.metrics["nats"]  # of analyses, which the command does not read
             for metric, one in test_set.metrics.items():
                 row = f"{metric} +{system} +1 2 +{one.system.value:.2f} +{one.difference.value:+.2f} "
                 assert re.search(f"^{row}".replace("+-", r" *-").replace("++", r" *\+"), out, re.MULTILINE), row
