@@ -38,6 +38,17 @@ _QUOTES_BY_APOSTROPHES = frozenset({"sv", "fi"})
 _APOSTROPHE = "\u2019"
 _LETTER = r"[^\W\d_]"
 _BETWEEN_LETTERS = re.compile(f"(?<={_LETTER}) {_APOSTROPHE} (?={_LETTER})")
+# Where an apostrophe of ASCII cannot quote: behind a number (feet), and in words that are shortened.
+_FEET = re.compile(r"^((?:[^']|(?<=\d)')*\d) '(?= )")  # the first one that stands apart
+_TIMES = "avonds|heren|lands|maandags|middags|morgens|nachts|ochtends|werelds|winters|zomers"  # behind the 's of Dutch
+_SHORTENED = {
+    "de": re.compile(f"(?<={_LETTER}) ' (?=s\\b)"),
+    "nl": re.compile(f"(?<={_LETTER}) ' (?=s\\b(?! (?:{_TIMES})))"),
+}
+_ITALIAN_PO = re.compile(r"\b([pPmMbB][oe]) ?' ?(?=\w)")
+# A flag is two letters; an emoji that is joined to the next one ends in a joiner.
+_FLAG_LETTER, _PICTURE = "[\U0001f1e6-\U0001f1ff]", "[\u2600-\U0001faff]"
+_EMOJI = re.compile(f"({_FLAG_LETTER}) ({_FLAG_LETTER})|({_PICTURE}\ufe0f?[🏻-🏿]?\u200d) (?={_PICTURE})")
 # What the rules see as a letter: the non-breaking hyphen, and by language further marks in words.
 _HEBREW = f'[\u05be\u05f3\u2011]|(?<={_LETTER})["\u05f4](?={_LETTER})'
 # The marks of Armenian stand behind the vowel of a word: emphasis, exclamation, question.
@@ -99,6 +110,11 @@ def moses_detokenizer(language: str) -> Callable[[str], str]:
         line = unescape(f" {line} ".replace(" @-@ ", "-"))
         if may_join and _APOSTROPHE in line and _OPENING.isdisjoint(_LOW_QUOTE.sub("", line)):
             line = _BETWEEN_LETTERS.sub(_APOSTROPHE, line)
+        if " '" in line:
+            while (again := _FEET.sub(r"\1'", line)) != line:
+                line = again
+            if language in _SHORTENED:
+                line = _SHORTENED[language].sub("'", line)
         # sacremoses only decides where spaces stand, so its spaces can be put between the original characters.
         tokens = line.split(" ")
         if not _ALL_BESIDE.isdisjoint(line):
@@ -108,6 +124,9 @@ def moses_detokenizer(language: str) -> Callable[[str], str]:
         joined = moses.detokenize([token.translate(straight) for token in tokens], unescape=False)
         if not straightened.isdisjoint(line):
             joined = _with_characters_of(line, joined)
+        if language == "it":
+            joined = _ITALIAN_PO.sub(r"\1' ", joined)
+        joined = _EMOJI.sub(r"\1\2\3", joined)
         return _SPACE_BESIDE_WIDE.sub("", joined) if language in WITHOUT_SPACES else joined
 
     return detokenize

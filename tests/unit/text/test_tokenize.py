@@ -81,6 +81,8 @@ def test_typographic_apostrophes_are_split_like_ascii_ones_everywhere(ours):
 @settings(max_examples=300)
 @given(text=TEXT, language=st.sampled_from(LANGUAGES))
 def test_without_typographic_quotes_the_detokeniser_is_that_of_sacremoses(text, language, ours):
+    # Behind a number and in three languages an apostrophe of ASCII is no quotation mark.
+    text = text.replace("'", "") if language in ("de", "nl", "it") else re.sub(r"(?<=\d)\s*'", "", text)
     tokens = ours[language](ATTACHED.sub("", text.translate(dict.fromkeys(map(ord, "’‘”«»،؛؟۔।॥։።፣፤፧")))))
     text = moses_detokenizer(language)(tokens)
     expected = MosesDetokenizer(language).detokenize(tokens.split(" "), unescape=True)
@@ -115,6 +117,11 @@ def test_without_typographic_quotes_the_detokeniser_is_that_of_sacremoses(text, 
         ("uz", "O‘zbekiston tog‘ va ma’no, ‘salom’."),
         ("de", "Auto\u00adfahrer, T\u2011Shirt (\u2060neu\u2060)."),
         ("ru", "За\u0301мок, замо\u0301к."),
+        ("en", "8' x 10', and the dogs' rock 'n' roll."),
+        ("nl", "Zijn foto's en 's avonds oma's auto's."),
+        ("de", "Gibt's hier, was es so gibt? Das war's."),
+        ("it", "Un po' di pane e un po' d'acqua."),
+        ("en", "I like 🇩🇪, a 👨\u200d👩\u200d👧 and a 👩🏽\u200d🚀."),
         ("en", "A cafe\u0301\u200e, \u200e(left\u200e) \u200b ❤\ufe0f 👍🏽!"),
         ("hy", "Բարեւ։ Ինչպե՞ս ես, լավ՝ այո՛։"),
         ("he", "בית־ספר, שלום־עליכם"),
@@ -274,8 +281,7 @@ def test_same_file_for_every_number_of_cores(tmp_path: Path, caplog):
 
 
 @pytest.mark.parametrize(
-    ("language", "line"),
-    [("de", "Wer weiß's: es ist geht's oder steht's hier."), ("fi", "Kello on 12:30."), ("en", "See http://a.org/b.")],
+    ("language", "line"), [("de", "Er sagt ' so ' und geht."), ("fi", "Kello on 12:30."), ("en", "See http://a.org/b.")]
 )
 def test_a_bad_round_trip_is_a_warning(language: str, line: str, tmp_path: Path, caplog):
     """BLEU cuts words at punctuation, so it sees no space beside it; the number of changed lines shows it."""
