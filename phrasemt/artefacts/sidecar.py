@@ -167,8 +167,8 @@ def produce(origin: Origin, outputs: Mapping[str, Path]) -> Iterator[dict[str, P
         # Both sides of a monolingual text are outputs of one path, and one file.
         for path, name in {path: name for name, path in outputs.items()}.items():
             finals[unfinished[name]] = path
-            finals[temporary_beside(sidecar_path(path))] = sidecar_path(path)
-            temporary_beside(sidecar_path(path)).write_text(sidecar.text, encoding="utf-8")
+            finals[beside := temporary_beside(sidecar_path(path))] = sidecar_path(path)
+            beside.write_text(sidecar.text, encoding="utf-8")
         commit_files(finals)
     finally:
         for path in (*unfinished.values(), *finals):

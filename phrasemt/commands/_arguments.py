@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path, PosixPath
 from typing import Any
 
-from phrasemt.artefacts.sidecar import sidecar_path
+from phrasemt.artefacts.sidecar import Evidence, sidecar_path
 from phrasemt.errors import PhrasemtError, did_you_mean
 from phrasemt.fields import Settings
+from phrasemt.files.lines import remove_leftovers
 from phrasemt.stages import STAGES
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
-from phrasemt.workflow.changes import Changes, changes_since
+from phrasemt.workflow.changes import Changes, changes_among, changes_since
 from phrasemt.workflow.trained_system import TrainedSystem, read_model_folder
 
 DEFAULT_STUDY = Path("config.yaml")
@@ -79,11 +80,25 @@ def study_name(study: Path) -> str:
 
 
 def finished_file(path: str | Path, what: str, study: Path) -> Path:
-    """A file that a run of the study makes. Raises PhrasemtError, which says `what`, if it is not there yet."""
+    """A file that a run of the study makes.
+
+    Raises PhrasemtError, which says `what`, if it is not there yet, and DamagedFileError as `Evidence.check`.
+    """
     if not Path(path).is_file():
         next_step = f"phrasemt run {study if study.suffix else 'STUDY'}"
         raise PhrasemtError(what, where=path, found="no such file", next_step=next_step)
+    return as_written(path)
+
+
+def as_written(path: str | Path) -> Path:
+    """A file of a study. Raises DamagedFileError if a stage wrote it and it is another one now."""
+    Evidence().check(Path(path))
     return Path(path)
+
+
+def refuse_changes(study: Study, files: Iterable[str | Path]) -> None:
+    """Raise MismatchError if the study would make these files otherwise now."""
+    changes_among(study, {str(path): sidecar_path(path) for path in files}).refuse()
 
 
 def changes_of(study: Path) -> Changes | None:
@@ -142,12 +157,17 @@ class Output(PosixPath):
 def refuse_inputs(options: argparse.Namespace) -> None:
     """Raise PhrasemtError if a file that a command would write is there and must not be replaced.
 
+    Removes what a killed command has left of its outputs.
+
     It must not when the command reads it, under whatever name or link. Only stages replace files that a stage wrote, or
     that the study of the command line names.
     """
     values = [
         argument for value in vars(options).values() for argument in (value if isinstance(value, list) else [value])
     ]
+    for path in values:
+        if isinstance(path, Output):
+            remove_leftovers(path)
     outputs = [path for path in values if isinstance(path, Output) and path.is_file()]
     inputs = [path for path in values if isinstance(path, Path) and not isinstance(path, Output)]
     for output in outputs:
@@ -209,8 +229,10 @@ class ChosenTraining:
     seed: int
 
     def files(self) -> TrainedSystem:
-        """The settings and files of the trained system. Raises the errors of `TrainedSystem.of_study`."""
-        return TrainedSystem.of_study(self.study, self.dataset, self.system, self.seed)
+        """The settings and files of the trained system. Raises the errors of `of_study` and `refuse_changes`."""
+        system = TrainedSystem.of_study(self.study, self.dataset, self.system, self.seed)
+        refuse_changes(self.study, system.files.values())
+        return system
 
 
 def add_training(parser: Any, *, several: bool = False) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.scores import MetricComparison, SystemScores
-from phrasemt.commands._arguments import in_range
+from phrasemt.commands._arguments import as_written, in_range
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_parallel
 from phrasemt.runs.display import table
@@ -31,10 +31,13 @@ def read_columns(*paths: Path) -> list[list[str]]:
 
 
 def read_scores(study: Study, dataset: str) -> list[SystemScores]:
-    """The score files on a data set, of the systems and seeds that the study names now."""
+    """The score files on a data set, of the systems and seeds that the study names now.
+
+    Raises DamagedFileError as `as_written`.
+    """
     path = Paths.of(study, dataset).system_scores
     files = (Path(path.at(system=system, seed=seed)) for system in study.systems for seed in study.seeds_of(system))
-    return [SystemScores.read(file) for file in files if file.exists()]
+    return [SystemScores.read(as_written(file)) for file in files if file.exists()]
 
 
 def add_samples(parser: argparse.ArgumentParser) -> None:

@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> None:
         check_capsule(options.check)
         return
     study = load_study(options.study)
-    changes_since(study).refuse()
+    changes_since(study, thorough=True).refuse()
     finished_file(Paths(study.study).table, "there are no results yet", options.study)
     capsule = options.output or Path(f"{study.study}.zip")
     for path in write_capsule(study, capsule, all_references=options.all_references):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.scores import Scores, SystemScores
-from phrasemt.commands._arguments import add_study_option, choose, in_range, print_changes
+from phrasemt.commands._arguments import add_study_option, as_written, choose, in_range, print_changes
 from phrasemt.commands._scores import ScoreRow, add_samples, read_scores, score_table
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines, sentence_name
@@ -168,11 +168,11 @@ def _sentences(sides: Sequence[_Side], options: argparse.Namespace) -> Iterator[
     paths = [Paths.of(side.study, side.dataset) for side in sides]
     for test_set in scores[0][seeds[0]].test_sets:
         outputs = [
-            list(read_lines(Path(of_side.translated_tokens.at(split=test_set, system=side.system, seed=seed))))
+            list(read_lines(as_written(of_side.translated_tokens.at(split=test_set, system=side.system, seed=seed))))
             for of_side, side, seed in zip(paths, sides, seeds, strict=True)
         ]
         source, target = (
-            list(read_lines(Path(paths[0].tokens.at(split=test_set, language=language))))
+            list(read_lines(as_written(paths[0].tokens.at(split=test_set, language=language))))
             for language in sides[0].study.datasets[sides[0].dataset].languages
         )
         changed = [number for number, pair in enumerate(zip(*outputs, strict=True)) if len(set(pair)) > 1]

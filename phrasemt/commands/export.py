@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> None:
     results of the study were made with other settings.
     """
     (chosen,) = chosen_trainings(options)
-    changes_since(chosen.study).refuse()
+    changes_since(chosen.study, thorough=True).refuse()
     system = chosen.files()
     study = chosen.study
     texts = {"study.json": study.model_dump_json(indent=1) + "\n"}

@@ -109,6 +109,11 @@ def describe(plan: Plan, prices: Prices, gpus: int | None = None) -> Iterator[st
         yield from _costs(plan, prices, gpus)
     else:
         yield f"{plan.study}: nothing to do, all {total:,} jobs are done"
+    if plan.absent:
+        yield (
+            f"missing, but no job needs it now: {plan.absent[0]}{_more(plan.absent)}. To make a file again: "
+            "`phrasemt run STUDY --snakemake FILE`"
+        )
     if plan.unrecorded:
         yield (
             f"Snakemake has no records of {len(plan.unrecorded):,} finished jobs, so it does not run them again after "
@@ -197,6 +202,10 @@ def _why(jobs: Sequence[Job]) -> str:
     for job in jobs:
         reasons.update({reason.why for reason in job.reasons} - {FOLLOWS} or {FOLLOWS})
     return ", ".join(reason if number == len(jobs) else f"{number} {reason}" for reason, number in reasons.items())
+
+
+def _more(names: Sequence[str]) -> str:
+    return f" and {len(names) - 1:,} more" if len(names) > 1 else ""
 
 
 def _hours(hours: float, mark: str) -> str:

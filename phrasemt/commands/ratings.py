@@ -14,6 +14,7 @@ from phrasemt.commands._arguments import (
     chosen_dataset,
     finished_file,
     in_range,
+    refuse_changes,
 )
 from phrasemt.files.lines import read_lines
 from phrasemt.runs.display import table
@@ -48,7 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _make(options: argparse.Namespace) -> None:
-    """Write the sheets. Raises PhrasemtError for a system, test set or translation that is not there."""
+    """Write the sheets.
+
+    Raises PhrasemtError for a system, test set or translation that is not there, MismatchError as `refuse_changes`.
+    """
     study, dataset = chosen_dataset(options)
     systems = [choose("system", name, study.translating) for name in options.systems or study.translating]
     paths = Paths.of(study, dataset)
@@ -68,10 +72,12 @@ def _make(options: argparse.Namespace) -> None:
     texts = []
     for test_set in chosen:
         sources, references = sides(test_set)
-        translations = {
-            system: lines(paths.translated_text.at(system=system, seed=study.seeds_of(system)[0], split=test_set))
+        files = {
+            system: paths.translated_text.at(system=system, seed=study.seeds_of(system)[0], split=test_set)
             for system in dict.fromkeys(systems)
         }
+        refuse_changes(study, files.values())
+        translations = {system: lines(path) for system, path in files.items()}
         texts.append(RatedText(test_set, sources, references, translations))
     items = write_sheets(options.folder, texts, sentences=options.sentences, raters=options.raters, seed=options.draw)
     print(f"{options.folder}: {options.raters} sheets of {items} items; {KEY} stays with you")

@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
     if not unlock.run(Namespace(cancel=False)):  # which has said why, and what to do
         sys.exit(PhrasemtError.exit_code)
     place = ["--snakefile", of_checkout("workflow/Snakefile"), "--profile", of_checkout(options.profile)]
-    command = [sys.executable, "-m", "snakemake", *place, "--configfile", options.study]
+    command = [sys.executable, "-m", "snakemake", "--configfile", options.study, *place]  # files to make may follow
     command += ["--dry-run"] * options.dry_run + ([f"--cores={options.cores}"] if options.cores else [])
     sys.stdout.flush()
     code, signals = _follow([*command, *options.snakemake], options.study)

@@ -15,11 +15,12 @@ from phrasemt.artefacts.artefact import Pattern
 from phrasemt.artefacts.columns import ChunkColumns, Examples, PhraseColumns, Vocabulary
 from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.artefacts.paths import Paths
-from phrasemt.artefacts.sidecar import Evidence, Sidecar
+from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.artefacts.translations import Translations
 from phrasemt.commands._arguments import (
     add_dataset,
     add_study_option,
+    as_written,
     choose,
     chosen_dataset,
     finished_file,
@@ -149,7 +150,6 @@ def of_output(pair: Pair, language: str, *, system: str, seed: int) -> Iterator[
     names = {"system": system, "seed": seed}
     n_best, text, tokens = (pair.path(kind, **names) for kind in _TRANSLATED)
     if n_best.is_file():  # outputs of other programs have none
-        Evidence().check(n_best)
         best = Translations.parse(nth(n_best, pair.line)).n_best[0]
         yield "subwords", best.subwords, n_best
         yield "score", f"{best.score:.4f}", n_best
@@ -224,8 +224,8 @@ def _chosen_translation(options: argparse.Namespace, pair: Pair) -> tuple[str, i
 
 
 def nth(path: Path, line: int) -> str:
-    """Return a line of a file. Lines count from 0. Raises DamagedFileError for a file with fewer lines."""
-    found = next(itertools.islice(read_lines(path), line, None), None)
+    """Return a line of a file, from 0. Raises DamagedFileError for fewer lines, and as `as_written`."""
+    found = next(itertools.islice(read_lines(as_written(path)), line, None), None)
     if found is None:
         next_step = "delete it and run the study"
         raise DamagedFileError(

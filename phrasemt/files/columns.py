@@ -21,7 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from phrasemt.errors import DamagedFileError, MismatchError, check_digest
-from phrasemt.files.lines import write_atomic
+from phrasemt.files.lines import errors_of, write_atomic
 from phrasemt.files.system import digest_file
 
 FORMAT = 2
@@ -155,7 +155,8 @@ class ColumnFile:
 
         Raises DamagedFileError if the file is cut off, or has other columns or another format.
         """
-        file = pa.memory_map(str(path)).read_buffer()  # copies nothing
+        with errors_of(path):
+            file = pa.memory_map(str(path)).read_buffer()  # copies nothing
         try:
             reader, description = open_described(file, _schema(columns), FORMAT)
         except ValueError as error:

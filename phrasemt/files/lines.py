@@ -10,13 +10,18 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import errno
+import fcntl
 import functools
 import gzip
 import io
 import itertools
 import os
 import re
+import secrets
 import select
+import shutil
+import time
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -32,6 +37,8 @@ _BLOCK = 1 << 18  # bytes
 # who waits for an answer does not notice.
 _PATIENCE = 0.05  # seconds
 _PIECE = 1 << 20  # bytes
+_NAMELESS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENODEV)
+_LOCKED_BY_THEN = 60  # seconds after which a file that is being written has its lock
 
 
 @contextlib.contextmanager
@@ -220,9 +227,31 @@ def count_lines(path: Path | str) -> int:
 
 
 def temporary_beside(path: Path | str) -> Path:
-    """The temporary name of an unfinished file: in the same folder, with the number of this process."""
+    """A new temporary name for an unfinished file or folder, in the folder of its path."""
     path = Path(path)
-    return path.with_name(f".{path.name}.{os.getpid()}.part")
+    return path.with_name(f".{path.name}.{secrets.randbelow(10**12)}.part")
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what killed processes have left of this file or folder under temporary names. Living ones hold a lock."""
+    leftover = re.compile(rf"\.{re.escape(path.name)}\.\d+\.part")
+    for entry in path.parent.iterdir() if path.parent.is_dir() else ():
+        if not leftover.fullmatch(entry.name):
+            continue
+        with contextlib.suppress(OSError):  # locked, gone, of another user, or a file system without locks
+            if time.time() - entry.stat().st_mtime > _LOCKED_BY_THEN:
+                with _locked(os.open(entry, os.O_RDONLY)):
+                    shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+
+
+@contextlib.contextmanager
+def _locked(file: int) -> Iterator[None]:
+    """Lock an open file or folder in the block, and close it. Raises OSError if another process holds the lock."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(file)
 
 
 def final_name(path: Path | str) -> Path:
@@ -270,6 +299,17 @@ def flush_to_disk(path: Path) -> None:
 
 
 @contextlib.contextmanager
+def errors_of(path: Path) -> Iterator[None]:
+    """Name this file in errors of the system about writing and mapping it, which name none themselves."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno in _NAMELESS:
+            error.filename = str(final_name(path))
+        raise
+
+
+@contextlib.contextmanager
 def write_atomic(path: Path | str) -> Iterator[IO[bytes]]:
     """Open a binary stream for writing. The file appears as `path` when the block ends without an error.
 
@@ -280,11 +320,37 @@ def write_atomic(path: Path | str) -> Iterator[IO[bytes]]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_beside(path)
     try:
-        with temporary.open("wb") as stream:
+        with errors_of(path), temporary.open("wb") as stream:
+            with contextlib.suppress(OSError):  # no locks here
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield stream
         commit_files({temporary: path})
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Give a temporary folder, which gets its name when the block ends without an error.
+
+    Raises PhrasemtError if the folder is there already.
+    """
+    if folder.exists():
+        raise PhrasemtError("the folder is there already", where=folder, next_step="name a new folder")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = temporary_beside(folder)
+    temporary.mkdir()
+    try:
+        with contextlib.ExitStack() as lock:
+            with contextlib.suppress(OSError):  # no locks here
+                lock.enter_context(_locked(os.open(temporary, os.O_RDONLY)))
+            yield temporary
+            for path in temporary.rglob("*"):
+                if path.is_file():
+                    flush_to_disk(path)
+            temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def write_text(path: Path | str, text: str) -> None:

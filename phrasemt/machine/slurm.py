@@ -85,8 +85,8 @@ def jobs_here() -> list[str]:
     if not LOGS.is_dir() or shutil.which("squeue") is None:
         return []
     rows = _ask("squeue", "--noheader", "--user", str(os.getuid()), "--format", "%A\t%j\t%Z").splitlines()
-    jobs = [row.split("\t") for row in rows]
-    return [job for job, name, folder in jobs if name.startswith(JOB_NAME) and Path(folder) == Path.cwd()]
+    jobs = [row.split("\t") for row in rows if "\t" in row]  # not "CLUSTER: name"; a name may have tabulators
+    return [job for job, name, *_, folder in jobs if name.startswith(JOB_NAME) and Path(folder) == Path.cwd()]
 
 
 def cancel(jobs: Iterable[str]) -> None:
@@ -113,7 +113,8 @@ def partitions() -> tuple[str, str | None]:
 
     Raises PhrasemtError if Slurm does not answer or has no partition.
     """
-    rows = [row.split("|") for row in _ask("sinfo", "--noheader", "--format=%P|%G").split()]
+    lines = _ask("sinfo", "--noheader", "--format=%P|%G").splitlines()
+    rows = [(name.strip(), resources) for name, bar, resources in (line.partition("|") for line in lines) if bar]
     if not rows:
         raise PhrasemtError("Slurm has no partition", next_step="see `sinfo`")
     usual = [name for name, _ in rows if name.endswith("*")] or [rows[0][0]]

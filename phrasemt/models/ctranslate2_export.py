@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from phrasemt.artefacts.columns import Vocabularies
 from phrasemt.errors import PhrasemtError
-from phrasemt.files.lines import write_text
+from phrasemt.files.lines import new_folder, write_text
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.transformer import DecoderLayer, EncoderLayer, Transformer
 from phrasemt.models.weights import load_model
@@ -29,7 +29,7 @@ from phrasemt.nn.attention import KeyValueAttention
 from phrasemt.nn.layers import NORM_EPSILON, sinusoids
 from phrasemt.study.architectures import Architecture, TransformerModel
 from phrasemt.symbols import BOS, EOS, LONGEST_SENTENCE, UNK
-from phrasemt.workflow.trained_system import PLACES, TrainedSystem, new_folder
+from phrasemt.workflow.trained_system import PLACES, TrainedSystem
 
 # CTranslate2 computes missing position encodings with all sines before all cosines, so the folder holds ours.
 POSITIONS = 2 * LONGEST_SENTENCE

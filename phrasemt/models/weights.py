@@ -20,7 +20,8 @@ from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from phrasemt.artefacts.columns import Vocabularies
-from phrasemt.errors import DamagedFileError, MismatchError, check_digest
+from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError, check_digest
+from phrasemt.files.lines import errors_of
 from phrasemt.models.interface import TranslationModel, build_model
 from phrasemt.study.architectures import Architecture, ModelSettings
 
@@ -58,7 +59,8 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], description: dict[str, 
     metadata = {"format": "pt", _METADATA: json.dumps(described, sort_keys=True)}
     header = json.dumps({"__metadata__": metadata, **json.loads(content[8:end])}, separators=(",", ":")).encode()
     header += b" " * (-len(header) % 8)
-    path.write_bytes(len(header).to_bytes(8, "little") + header + content[end:])
+    with errors_of(path):
+        path.write_bytes(len(header).to_bytes(8, "little") + header + content[end:])
 
 
 def read_description(path: Path) -> dict[str, Any]:
@@ -74,7 +76,8 @@ def read_description(path: Path) -> dict[str, Any]:
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors and the description of a file that `save_tensors` wrote.
 
-    Raises DamagedFileError for a file that is truncated, corrupt, or of another format version.
+    Raises DamagedFileError for a file that is truncated, corrupt, or of another format version; PhrasemtError for one
+    that the system cannot map into memory.
     """
     try:
         with safetensors.safe_open(path, framework="pt") as file:
@@ -84,7 +87,10 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
                 raise ValueError("its checksum is wrong")
     except FileNotFoundError:
         raise
-    except (safetensors.SafetensorError, KeyError, ValueError, RecursionError, OSError) as error:
+    except OSError as error:
+        next_step = "copy the folder to a local disk: the file system may not map files into memory"
+        raise PhrasemtError("cannot be read", where=path, found=error, next_step=next_step) from None
+    except (safetensors.SafetensorError, KeyError, ValueError, RecursionError) as error:
         raise DamagedFileError(
             "not a readable weights file", where=path, found=error, next_step="delete it and run again"
         ) from None

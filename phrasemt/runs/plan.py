@@ -61,6 +61,7 @@ class Plan:
     """jobs: those to run, each after those that it waits for; finished: number of those whose outputs stay.
 
     cores: of this machine; None if jobs run on a cluster.
+    absent: outputs of finished jobs that are missing and that no job needs now.
     unrecorded: those of the finished jobs that Snakemake has no record of, so that no change makes them run again;
     their reasons are the differences that their sidecars show.
     """
@@ -70,6 +71,7 @@ class Plan:
     cores: int | None = None
     jobs: list[Job] = field(default_factory=list)
     finished: int = 0
+    absent: list[str] = field(default_factory=list)
     unrecorded: list[Job] = field(default_factory=list)
 
 
@@ -89,6 +91,7 @@ def plan_of(path: Path, profile: str = PROFILE) -> Plan:
     plan = Plan(study=study.study, datasets=list(study.datasets), cores=cores, finished=len(rest))
     for job, record in zip(to_run, planned(dag, to_run, here=here), strict=True):
         plan.jobs.append(Job(planned=record, reasons=list(_reasons(job, dag.reason(job), persistence))))
+    plan.absent.extend(path for job in rest for path in _absent(job))
     for job, record in zip(rest, planned(dag, rest, here=here), strict=True):
         if not persistence.has_metadata(job):
             plan.unrecorded.append(Job(planned=record, reasons=list(_differences_to_the_sidecar(job))))
@@ -107,6 +110,9 @@ def _dry_run(study: Path, profile: str) -> tuple[Any, str]:
             success = args_to_api(options, parser)
         except SystemExit:
             success = False
+        except Exception as error:  # of a profile; Snakemake's have no base of their own
+            success = False
+            print(error)
     if not success or Journal.opened is None:
         what = "Snakemake cannot plan this study"
         next_step = f"snakemake --profile {profile} --configfile {study} --dry-run"
@@ -116,15 +122,20 @@ def _dry_run(study: Path, profile: str) -> tuple[Any, str]:
 
 def _reasons(job: Any, reason: Any, persistence: Any) -> Iterator[Reason]:
     """Why a job runs. Snakemake looks no further once an earlier job runs; its own changes are shown even so."""
-    absent = [str(path) for path in job.output if not Path(path).is_file()]
-    if absent:
-        yield Reason(why=MISSING, what=absent[0]) if any(map(persistence.metadata, job.output)) else Reason(why=NEVER)
+    if absent := _absent(job):
+        made_before = any(map(persistence.metadata, job.output))
+        yield Reason(why=MISSING, what=absent[0]) if made_before else Reason(why=NEVER)
+        yield from _differences_to_the_sidecar(job)
     elif reason._incomplete_output:
         yield Reason(why=UNFINISHED)
     else:
         yield from _changes(job, reason, persistence)
     if reason._updated_input_run:
         yield Reason(why=FOLLOWS)
+
+
+def _absent(job: Any) -> list[str]:
+    return [str(path) for path in job.output if not Path(path).is_file()]
 
 
 def _changes(job: Any, reason: Any, persistence: Any) -> Iterator[Reason]:

@@ -26,6 +26,8 @@ DELIVERED, SITE, COMPLETE = FOLDER / "profile.yaml", FOLDER / "site.yaml", FOLDE
 _NAMES = (PARTITION, "slurm_account", "qos", "constraint", "gpu_model", "gres", "reservation", "clusters")
 _NAME = re.compile(r"[\w.:,+@&|-]*[^\W\d][\w.:,+@&|-]*")
 _TIME = re.compile(r"(\d+-)?\d+(:\d+){0,2}")
+_UNITS = re.compile(r"(?=\d)(?:(\d+)d)? *(?:(\d+)h)? *(?:(\d+)m)?")  # 12h30m
+_UNLIMITED, _YEAR = ("unlimited", "infinite"), 365 * 24 * 60
 _HEAD = "# Written by `phrasemt slurm`; change slurm/site.yaml and call it again. Made from slurm/profile.yaml {}\n"
 _EXPLAINED = """\
 # The lines of this site, laid over slurm/profile.yaml key by key by `phrasemt slurm`; null removes a key. For example
@@ -57,7 +59,14 @@ def _resources_of_snakemake(resources: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in resources.items():
         if key in _NAMES and isinstance(value, str) and _NAME.fullmatch(value):
             result[key] = f"'{value}'"
-        elif key == "runtime" and isinstance(value, str) and not value.isdecimal() and _TIME.fullmatch(value):
+        elif key != "runtime" or not isinstance(value, str) or value.isdecimal():
+            continue
+        elif value.lower() in _UNLIMITED:
+            result[key] = _YEAR
+        elif units := _UNITS.fullmatch(value):
+            days, hours, minutes = (int(number or 0) for number in units.groups())
+            result[key] = (days * 24 + hours) * 60 + minutes
+        elif _TIME.fullmatch(value):
             result[key] = _minutes(value)
     return result
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from phrasemt.errors import DataError, MismatchError, PhrasemtError
-from phrasemt.files.lines import read_lines, write_lines
+from phrasemt.errors import DataError, MismatchError
+from phrasemt.files.lines import new_folder, read_lines, write_lines
 
 # What raters fill in, with the allowed values.
 QUESTIONS: Mapping[str, tuple[int, ...]] = {
@@ -57,10 +57,6 @@ def write_sheets(folder: Path, texts: Sequence[RatedText], *, sentences: int, ra
     sentences: how many are drawn at random, from all test sets together.
     Raises PhrasemtError if the folder exists, and DataError if there are fewer sentences.
     """
-    if folder.exists():
-        raise PhrasemtError(
-            "exists already", where=folder, next_step="name a new folder; ratings may stand in this one"
-        )
     lines = [(text, line) for text in texts for line in range(len(text.sources))]
     if len(lines) < sentences:
         raise DataError("the test sets have fewer sentences", expected=sentences, found=len(lines))
@@ -73,21 +69,21 @@ def write_sheets(folder: Path, texts: Sequence[RatedText], *, sentences: int, ra
     items = [*behind]
     draw.shuffle(items)
     numbers = {item: number for number, item in enumerate(items, start=1)}
-    folder.mkdir(parents=True)
-    for rater in range(1, raters + 1):
-        rows = []
-        for item in draw.sample(items, len(items)):
-            text, line = lines[item[0]]
-            shown = map(_field, (text.sources[line], text.references[line], item[1]))
-            rows.append("\t".join((str(numbers[item]), *shown, "\t\t\t")))
-        write_lines(folder / f"rater-{rater}.tsv", [_HEADER, *rows])
-    key = [
-        f"{numbers[item]}\t{system}\t{text.test_set}\t{line + 1}"
-        for item in items
-        for text, line in [lines[item[0]]]
-        for system in behind[item]
-    ]
-    write_lines(folder / KEY, [_KEY_HEADER, *key])
+    with new_folder(folder) as unfinished:
+        for rater in range(1, raters + 1):
+            rows = []
+            for item in draw.sample(items, len(items)):
+                text, line = lines[item[0]]
+                shown = map(_field, (text.sources[line], text.references[line], item[1]))
+                rows.append("\t".join((str(numbers[item]), *shown, "\t\t\t")))
+            write_lines(unfinished / f"rater-{rater}.tsv", [_HEADER, *rows])
+        key = [
+            f"{numbers[item]}\t{system}\t{text.test_set}\t{line + 1}"
+            for item in items
+            for text, line in [lines[item[0]]]
+            for system in behind[item]
+        ]
+        write_lines(unfinished / KEY, [_KEY_HEADER, *key])
     return len(items)
 
 

@@ -2,7 +2,8 @@
 
 The sidecars of the results, and of all artefacts that they were made of, say with which settings and from which files
 each was made. They are compared with what the study gives the same stages now, without Snakemake and without reading
-any artefact. `phrasemt plan` also finds changed code and edited files.
+any artefact. A text of the user is digested if it is newer than what was made of it. `phrasemt plan` also finds changed
+code and edited artefacts.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.sidecar import Sidecar, sidecar_path
 from phrasemt.errors import MismatchError, PhrasemtError
+from phrasemt.files.system import digest_file
 from phrasemt.stages import STAGES
 from phrasemt.study.schema import Study
 from phrasemt.workflow.flow import Flow
@@ -30,10 +32,14 @@ _MOST_NAMED = 3  # changes in a message
 
 @dataclass
 class Changes:
-    """settings: what has changed, each with the first artefact that was made otherwise. jobs: that would run again."""
+    """settings: what has changed, each with the first artefact that was made otherwise. jobs: that would run again.
+
+    edited: the user's texts that are other files now.
+    """
 
     study: str
     settings: dict[str, str] = field(default_factory=dict)
+    edited: list[str] = field(default_factory=list)
     jobs: int = 0
 
     @property
@@ -42,6 +48,9 @@ class Changes:
 
     @property
     def _what(self) -> str:
+        if self.edited:
+            more = f" and {len(self.edited) - 1} more" if len(self.edited) > 1 else ""
+            return f"{self.edited[0]}{more} was edited since these results were made"
         if not self.settings:
             return "some of these results are of files that were made again since"
         return f"{_counted(len(self.settings), 'setting has', 'settings have')} changed since these results were made"
@@ -61,12 +70,23 @@ class Changes:
         )
 
 
+def _is_edited(path: str, digest: str, job: _Job, thorough: bool) -> bool:
+    """Whether a file that no stage wrote is there and is not the one that the job read."""
+    with contextlib.suppress(FileNotFoundError):
+        if thorough or Path(path).stat().st_mtime > sidecar_path(job.path).stat().st_mtime:
+            return digest_file(path) != digest
+    return False
+
+
 def _counted(number: int, one: str, several: str) -> str:
     return f"{number} {one if number == 1 else several}"
 
 
-def changes_since(study: Study) -> Changes:
-    """What has changed since the results of a study were made: its table and report, and the scores and weights."""
+def changes_since(study: Study, *, thorough: bool = False) -> Changes:
+    """What has changed since the results of a study were made: its table and report, and the scores and weights.
+
+    thorough: as in `changes_among`.
+    """
     paths = Paths(study.study)
     results = [paths.table, paths.report]
     for name in study.datasets:
@@ -75,14 +95,14 @@ def changes_since(study: Study) -> Changes:
             for seed in study.seeds_of(system):
                 names = {"system": system, "seed": seed}
                 results += [kind.at(**names) for kind in (own.system_scores, own.weights, own.perplexity_scores)]
-    return changes_among(study, {path: sidecar_path(path) for path in results})
+    return changes_among(study, {path: sidecar_path(path) for path in results}, thorough=thorough)
 
 
-def changes_among(study: Study, sidecars: Mapping[str, Path], *, beside: bool = True) -> Changes:
+def changes_among(study: Study, sidecars: Mapping[str, Path], *, thorough: bool = False) -> Changes:
     """What has changed since these results, and all that they were made of, were made.
 
-    sidecars: of the results, by their paths. beside: whether what they were made of has sidecars beside it, too;
-    otherwise only these are compared.
+    sidecars: of the results, by their paths. thorough: digest all texts of the user, also those that are not newer than
+    what was made of them.
     """
     found = dict[str, _Job]()  # by the text of the sidecar, which the outputs of a job have in common
     job_of = dict[str, _Job]()  # of each file
@@ -93,17 +113,18 @@ def changes_among(study: Study, sidecars: Mapping[str, Path], *, beside: bool = 
             continue
         if text not in found:
             found[text] = _Job(path, Sidecar.read(place))
-            if beside:
-                new = (read for read, _ in found[text].read if read not in job_of)
-                waiting |= {read: sidecar_path(read) for read in new}
+            new = (read for read, _ in found[text].read if read not in job_of)
+            waiting |= {read: sidecar_path(read) for read in new}
         job_of[path] = found[text]
     changes, readers = Changes(study.study), defaultdict[int, list[_Job]](list)
     stale, by_key = list[_Job](), dict[str, tuple[str, str]]()
     for job in found.values():
         known = [(path, digest, job_of[path]) for path, digest in job.read if path in job_of]
         differing = list(_changes_of(study, job))
+        edited = [path for path, digest in job.read if path not in job_of and _is_edited(path, digest, job, thorough)]
+        changes.edited += [path for path in edited if path not in changes.edited]
         by_key |= {without_place(what): (what, job.path) for what in differing}  # what was made earlier is found later
-        if differing or any(digest not in maker.digests_of(path) for path, digest, maker in known):
+        if differing or edited or any(digest not in maker.digests_of(path) for path, digest, maker in known):
             stale.append(job)
         for _, _, maker in known:
             readers[id(maker)].append(job)

@@ -12,10 +12,8 @@ works on any machine (`read_model_folder`):
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -26,7 +24,7 @@ from phrasemt.artefacts.sidecar import Evidence
 from phrasemt.artefacts.syntax import Card
 from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError
 from phrasemt.fields import Language, Name, Seed, Settings
-from phrasemt.files.lines import flush_to_disk, write_text
+from phrasemt.files.lines import new_folder, write_text
 from phrasemt.files.system import check_file, digest_file
 from phrasemt.study.architectures import ModelSettings
 from phrasemt.study.schema import Decoding, Study, System
@@ -183,27 +181,6 @@ def write_model_folder(folder: Path, system: TrainedSystem, about: Mapping[str, 
         copies = sorted(path for path in temporary.rglob("*") if path.is_file())
         files = {path.relative_to(temporary).as_posix(): digest_file(path) for path in copies}
         ModelManifest(settings=system.settings, files=files, **about).write(temporary / EXPORTED_MANIFEST)
-
-
-@contextlib.contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
-    """Give a temporary folder, which gets its name when the block ends without an error.
-
-    Raises PhrasemtError if the folder is there already.
-    """
-    if folder.exists():
-        raise PhrasemtError("the folder is there already", where=folder, next_step="name a new folder")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.part")
-    temporary.mkdir()
-    try:
-        yield temporary
-        for path in temporary.rglob("*"):
-            if path.is_file():
-                flush_to_disk(path)
-        temporary.rename(folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _copy_parser(card: Path, place: Path) -> None:

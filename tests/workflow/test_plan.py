@@ -118,3 +118,25 @@ def test_a_touched_study_has_nothing_to_do(finished: Workplace) -> None:
     assert touched.returncode == 0, touched.stderr
     assert _plan(finished, "study.yaml") == "tiny: nothing to do, all 70 jobs are done\n"
     assert contents == {path: path.read_bytes() for path in finished.results.rglob("*") if path.is_file()}
+
+
+def test_a_change_that_was_begun_and_taken_back(finished: Workplace) -> None:
+    """Snakemake removes the outputs of jobs that it begins; those of a stopped one stay away."""
+    record, tokens = (
+        finished.results / "demo.en-de/models/max/1/training.json",
+        "results/tiny/demo.en-de/tokens/test.en",
+    )
+    expected = record.read_bytes()
+    record.unlink()
+    finished.write_study(STUDY.replace("max_updates: 2", "max_updates: 3"))
+    changed = _plan(finished, "study.yaml")
+    assert re.search(r"^  settings training.max_updates: 2 -> 3: train_model.* of base, bi, lm, max$", changed, re.M)
+    finished.write_study(STUDY)
+    assert _rules(_plan(finished, "study.yaml"))["train_model"] == 1
+    assert finished.snakemake().returncode == 0
+    assert record.read_bytes() == expected
+    done = "tiny: nothing to do, all 70 jobs are done\n"
+    assert _plan(finished, "study.yaml") == done
+    (finished.folder / tokens).unlink()
+    said = "To make a file again: `phrasemt run STUDY --snakemake FILE`"
+    assert _plan(finished, "study.yaml") == f"{done}missing, but no job needs it now: {tokens}. {said}\n"

@@ -20,6 +20,7 @@ import yaml
 from warm_python import WarmPython
 from workplace import STUDY, Workplace, stage_command
 
+from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.sidecar import Sidecar, sidecar_path
 from phrasemt.cli import main
 from phrasemt.commands.capsule import write_capsule
@@ -240,6 +241,9 @@ def test_results_of_other_settings_do_not_leave_the_folder(
         ["papers", "--study", "study.yaml"],
         ["export", "exported", "--study", "study.yaml", *system],
         ["capsule", "study.yaml"],
+        ["translate", "study.yaml", "--study", "study.yaml", *system],
+        ["force", "study.yaml", "study.yaml", "--study", "study.yaml", *system],
+        ["ratings", "make", "sheets", "--study", "study.yaml"],
     ):
         assert main(command) == 2, command
         error = capsys.readouterr().err
@@ -445,3 +449,30 @@ def test_a_stage_refuses_the_file_of_another_system(
     assert main(stage_command(sidecar, sidecar.stage, {})) == 2
     error = capsys.readouterr().err
     assert "copied from elsewhere (expected a sidecar of results/tiny/demo.en-de/" in error
+
+
+def test_every_command_refuses_a_file_that_is_not_as_its_stage_wrote_it(
+    finished: Workplace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(finished.folder)
+    paths, study = Paths.of(load_study(Path("study.yaml")), "demo"), ["--study", "study.yaml"]
+    of_max = {"system": "max", "seed": 1}
+    for path, *command in (
+        [paths.markdown_table, "show", "study.yaml"],
+        [paths.report, "show", "study.yaml", "--figures", "figures"],
+        [paths.system_scores.at(**of_max), "compare", "base", "max", *study],
+        [paths.translated_tokens.at(split="test", **of_max), "compare", "base", "max", *study],
+        [paths.table, "papers", *study],
+        [paths.translations.at(split="test", **of_max), "trace", "test:3", *study, "--system", "max"],
+        [paths.tokens.at(split="test", language="de"), "trace", "test:3", *study],
+        [paths.weights.at(**of_max), "translate", "study.yaml", *study, "--system", "max"],
+        [paths.vocabulary.at(language="de"), "force", "study.yaml", "study.yaml", *study, "--system", "max"],
+        [paths.translated_text.at(split="test", **of_max), "ratings", "make", "sheets", *study],
+        [paths.codes, "export", "exported", *study, "--system", "max"],
+        [paths.table, "capsule", "study.yaml"],
+    ):
+        content = Path(path).read_bytes()
+        Path(path).write_bytes(content + b"\n")
+        assert main(list(map(str, command))) == 2, command
+        assert f"{path}: not the file that " in capsys.readouterr().err, command
+        Path(path).write_bytes(content)

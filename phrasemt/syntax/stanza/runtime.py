@@ -13,6 +13,7 @@ Shapes: S parser states, D parser decisions, N tokens, K tags, B sentences, T po
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import re
@@ -23,6 +24,7 @@ from typing import Any, Literal
 
 from phrasemt.artefacts.syntax import LONGEST
 from phrasemt.errors import DataError
+from phrasemt.files.lines import errors_of
 from phrasemt.files.parallel import batched
 from phrasemt.machine.gpus import torch_has_gpu
 from phrasemt.syntax.annotations import Annotation
@@ -243,5 +245,7 @@ def save_model(content: dict[str, Any], path: Path) -> None:
     """Save the content of a model file so that equal contents give equal bytes."""
     import torch
 
-    with path.open("wb") as stream:  # torch would write the name of a path into the file
-        torch.save(content, stream)
+    stream = io.BytesIO()  # torch would write the name of a path into the file, and hide the error of a full disk
+    torch.save(content, stream)
+    with errors_of(path):
+        path.write_bytes(stream.getbuffer())

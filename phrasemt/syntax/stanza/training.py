@@ -10,9 +10,11 @@ says: more threads change the sums, and they hardly speed up models of this size
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import logging
+import pickle
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +24,7 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from phrasemt.artefacts.syntax import Card, TaggerScores
-from phrasemt.errors import DataError
+from phrasemt.errors import DataError, PhrasemtError
 from phrasemt.files.lines import read_lines, write_lines, write_text
 from phrasemt.files.system import work_folder
 from phrasemt.stages.syntax import TrainChunker, TrainParser, TrainTagger, TrainVectors
@@ -228,10 +230,11 @@ def train_parser(
         trainer, sequences, silver, transitions = loop.build_trainer(arguments, train_trees, dev_trees, [], cache, None)
         loop.tqdm = lambda items, **_: items  # no bars beside the log
         _STANZA_LOG.setLevel(logging.INFO)
-        loop.iterate_training(
-            arguments, trainer, train_trees, sequences, transitions, dev_trees, [], silver, cache, DevEvaluator()
-        )
-        publish_model(folder, constituency)
+        with whole_models():
+            loop.iterate_training(
+                arguments, trainer, train_trees, sequences, transitions, dev_trees, [], silver, cache, DevEvaluator()
+            )
+            publish_model(folder, constituency)
     files = {"constituency": constituency, "tagger": tagger, "vectors": vectors}
     gold = read_trees(test)
     parses = ParserAnnotator(files, device=DEVICE).annotate([words(tree) for tree in gold])
@@ -410,8 +413,21 @@ def train_by_updates(
     arguments = program.parse_args(flags(folder, vectors, settings.seed, **files, **sizes, **options))
     set_random_seed(arguments["seed"])
     _STANZA_LOG.setLevel(logging.INFO)
-    program.train(arguments)
-    publish_model(folder, output)
+    with whole_models():
+        program.train(arguments)
+        publish_model(folder, output)
+
+
+@contextlib.contextmanager
+def whole_models() -> Iterator[None]:
+    """Stanza only warns when it cannot save a model, and then reads it again."""
+    try:
+        yield
+    except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        if not re.search(r"unexpected EOF|corrupted|PytorchStream|Ran out of input|unexpected pos", str(error)):
+            raise
+        what = "Stanza could not save its model: the disk is full, or files may not be so large"
+        raise PhrasemtError(what, found=str(error).split("\n")[0], next_step="free space and run again") from None
 
 
 def publish_model(folder: Path, output: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -20,9 +21,12 @@ from phrasemt.files.lines import (
     bounded_lines,
     count_lines,
     decode_lines,
+    new_folder,
     read_blocks,
     read_lines,
     read_parallel,
+    remove_leftovers,
+    write_atomic,
     write_text,
 )
 from phrasemt.files.preprocessing import comparable, normalise_spaces
@@ -218,3 +222,32 @@ def test_comparisons_ignore_every_format_character() -> None:
     visible = ("ARABIC", "SYRIAC", "KAITHI", "EGYPTIAN")
     assert all(unicodedata.name(character).startswith(visible) and character != "\u061c" for character in kept)
     assert len(formats) - len(kept) > 130
+
+
+def test_only_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
+    def old(path: Path) -> None:
+        os.utime(path, (1, 1))
+
+    file, folder = tmp_path / "out", tmp_path / "model"
+    others = [tmp_path / ".out.txt.12.part", tmp_path / ".other.12.part"]
+    (tmp_path / ".model.12.part").mkdir()
+    for path in (tmp_path / ".out.12.part", tmp_path / ".model.12.part" / "weights", *others):
+        path.touch()
+    for path in tmp_path.iterdir():
+        old(path)
+    fresh = tmp_path / ".out.13.part"
+    fresh.touch()
+    with write_atomic(file) as stream, new_folder(folder) as unfinished:
+        old(Path(stream.name))
+        old(unfinished)
+        for path in (file, folder):
+            remove_leftovers(path)
+        assert set(tmp_path.iterdir()) == {fresh, Path(stream.name), unfinished, *others}
+    assert set(tmp_path.iterdir()) == {fresh, file, folder, *others}
+
+
+def test_an_error_of_a_full_disk_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="too large") as caught, write_atomic(tmp_path / "out"):
+        raise OSError(errno.EFBIG, "File too large")
+    assert caught.value.filename == str(tmp_path / "out")
+    assert not list(tmp_path.iterdir())

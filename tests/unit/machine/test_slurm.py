@@ -14,7 +14,7 @@ from snakemake.cli import get_profile_dir
 from phrasemt.cli import main
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.yaml import parse_yaml
-from phrasemt.machine.slurm import cancel_jobs_here, jobs_here, on_nodes, requeue_this_job
+from phrasemt.machine.slurm import cancel_jobs_here, jobs_here, on_nodes, partitions, requeue_this_job
 from phrasemt.runs.site import COMPLETE, DELIVERED, SITE, outdated_site
 
 
@@ -117,6 +117,13 @@ def test_jobs_are_those_that_snakemake_sent_from_this_folder(slurm: StandIn) -> 
     assert not slurm.calls, "no run has used Slurm here"
     (here / "logs/slurm").mkdir(parents=True)
     assert jobs_here() == ["1"]
+    slurm.says("squeue", f"CLUSTER: one\n4\ta name\twith\ttabs\t{here}\n5\tphrasemt_a b\tc\t{here}\n")
+    assert jobs_here() == ["5"]
+
+
+def test_partitions_with_blanks_and_of_a_named_cluster(slurm: StandIn) -> None:
+    slurm.says("sinfo", "CLUSTER: one\nlong jobs|(null)\ncore*|(null)\nbig gpus|gpu:a100:4\n")
+    assert partitions() == ("core", "big gpus")
 
 
 def test_cancelling_waits_for_the_end(slurm: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,6 +192,9 @@ def test_lines_of_a_site_change_what_they_name_and_nothing_else(slurm: StandIn, 
         ("slurm_partition: \"'big' if attempt > 1 else 'all'\"", "'big' if attempt > 1 else 'all'"),
         ("runtime: 1-00:00:00", 1440),
         ("runtime: '90:30'", 91),
+        ("runtime: 12h30m", 750),
+        ("runtime: 1d 2h", 1560),
+        ("runtime: UNLIMITED", 525600),
         ("runtime: attempt * 60", "attempt * 60"),
         ("runtime: 60", 60),
     ],

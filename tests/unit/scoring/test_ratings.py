@@ -103,7 +103,7 @@ def test_mistakes_of_raters_are_named(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("\t1\t6\t0\t0", "\t1\t5\t0\t0"))
     with pytest.raises(MismatchError, match="items are missing"):
         score_sheets(folder)
-    with pytest.raises(PhrasemtError, match="exists already"):
+    with pytest.raises(PhrasemtError, match="the folder is there already"):
         _sheets(tmp_path)
     with pytest.raises(DataError, match="fewer sentences"):
         write_sheets(tmp_path / "new", [], sentences=1, raters=1, seed=1)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from types import SimpleNamespace
 
 import pytest
+import safetensors
 import safetensors.torch
 import torch
 from trainings import SMALL, run, settings_of
 
 from phrasemt.batching.pack import pack_examples
-from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError
 from phrasemt.models.weights import load_tensors
 from phrasemt.stages.subwords import PackExamples
 from phrasemt.study.architectures import TransformerModel
@@ -109,3 +112,17 @@ def test_other_files_are_refused_and_stay(tiny_data, tmp_path, trained):
         assert "delete" not in str(error.value)
         assert path.exists()
     assert not (tmp_path / "a" / "training.json").exists()
+
+
+def test_weights_that_cannot_be_mapped_are_not_called_damaged(tmp_path, monkeypatch):
+    """As on a file system without memory maps: nobody is told to delete them."""
+
+    def refused(path, framework):
+        raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
+
+    monkeypatch.setattr(safetensors, "safe_open", refused)
+    with pytest.raises(
+        PhrasemtError, match=r"w\.safetensors: cannot be read .*No such device.*copy the folder"
+    ) as error:
+        load_tensors(tmp_path / "w.safetensors")
+    assert not isinstance(error.value, DamagedFileError)

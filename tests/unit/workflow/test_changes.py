@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,10 +14,11 @@ import pytest
 import yaml
 
 from phrasemt.artefacts.sidecar import DigestedFile, Sidecar, sidecar_path
-from phrasemt.errors import PhrasemtError
+from phrasemt.errors import MismatchError, PhrasemtError
+from phrasemt.files.system import digest_file
 from phrasemt.stages import STAGES
 from phrasemt.study.schema import Study
-from phrasemt.workflow.changes import changes_among, changes_since
+from phrasemt.workflow.changes import Changes, changes_among, changes_since
 from phrasemt.workflow.flow import Flow
 from phrasemt.workflow.inputs import FILES
 
@@ -108,6 +110,32 @@ def test_every_setting_and_every_chosen_file_of_a_stage_counts(stage: str) -> No
     assert _changed(path, sidecar, study) == []
     for name, edit in _edited(sidecar):
         assert [what for what in _changed(path, sidecar.model_copy(update=edit), study) if what.startswith(name)], name
+
+
+@pytest.mark.parametrize(("seconds", "thorough"), [(1, False), (-1, True)])
+def test_an_edited_text_is_found_by_its_time_or_when_all_is_digested(seconds: int, thorough: bool) -> None:
+    study = Study.model_validate(yaml.safe_load(STUDY))
+    path, sidecar = _job(study, "clean_pairs")
+    text = Path(sidecar.inputs["raw_source"][0].path)  # which no stage wrote, as it has no sidecar
+    text.parent.mkdir(parents=True)
+    text.write_text("a b\n")
+    read = {**sidecar.inputs, "raw_source": [DigestedFile(path=str(text), sha256=digest_file(text))]}
+    assert not _changed(path, sidecar.model_copy(update={"inputs": read}), study)
+
+    def changes(*, thorough: bool) -> Changes:
+        return changes_among(study, {str(path): sidecar_path(path)}, thorough=thorough)
+
+    made = sidecar_path(path).stat().st_mtime
+    os.utime(text, (made + 1, made + 1))
+    assert not changes(thorough=True).edited, "a new time alone is no edit"
+    text.write_text("a c\n")
+    os.utime(text, (made + seconds, made + seconds))
+    found = changes(thorough=thorough)
+    assert (found.edited, found.jobs) == ([str(text)], 1)
+    with pytest.raises(MismatchError, match=r"train\.en was edited since these results were made, and 1 job would run"):
+        found.refuse()
+    if thorough:
+        assert not changes(thorough=False).edited
 
 
 def test_what_follows_a_change_is_counted() -> None:

@@ -16,10 +16,11 @@ from tiny import chunker, no_vectors, parser, tagger
 
 from democorpus.pairs import conll, demo_pairs
 from phrasemt.artefacts.syntax import TaggerScores
-from phrasemt.errors import DataError
+from phrasemt.errors import DataError, PhrasemtError
 from phrasemt.files.system import work_folder
 from phrasemt.stages.syntax import TrainVectors
-from phrasemt.syntax.stanza.training import train_and_dev, train_vectors
+from phrasemt.syntax.stanza.runtime import save_model
+from phrasemt.syntax.stanza.training import train_and_dev, train_vectors, whole_models
 from phrasemt.syntax.trees import read_treebank, tree_text, words
 
 RARE = "(FRAG (ADVP (RB so)) (XQ (XX .)))"  # a label, a tag and words that no training tree has
@@ -237,3 +238,14 @@ def test_too_little_text(tmp_path: Path) -> None:
         f"{tmp_path / 'text'}: no words to learn vectors from (expected words that occur 2 times). "
         "Next: give more text, or set vectors: 0"
     )
+
+
+def test_a_full_disk_is_told_as_such() -> None:
+    with pytest.raises(OSError, match="No space left") as caught:
+        save_model({"a": [1]}, Path("/dev/full"))
+    assert caught.value.filename == "/dev/full"
+    said = "PytorchStreamReader failed reading zip archive"
+    with pytest.raises(PhrasemtError, match="the disk is full"), whole_models():  # as torch reads half a model
+        raise RuntimeError(said)
+    with pytest.raises(RuntimeError, match="another"), whole_models():
+        raise RuntimeError("another")
