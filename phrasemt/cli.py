@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import phrasemt
-from phrasemt.commands import COMMANDS, GROUPS
+from phrasemt.commands import COMMANDS, EXAMPLES, GROUPS
 from phrasemt.commands._arguments import Output, in_range, refuse_inputs
 from phrasemt.errors import PhrasemtError, StoppedError, did_you_mean, in_own_code, lacks_memory, message_of
 from phrasemt.machine.launch import is_first, launched, refuse_stray_rank
@@ -121,13 +121,26 @@ def _set_up_logging(log_file: Path | None) -> None:
     log.setLevel(logging.INFO if is_first() else logging.WARNING)
 
 
+def whole_parser() -> argparse.ArgumentParser:
+    """With the arguments of all commands, for shtab, which writes the completion of a shell from it."""
+    return _parser(*COMMANDS)
+
+
 def _parser(*chosen: str) -> argparse.ArgumentParser:
     """With the arguments of the chosen subcommands only: to import all commands takes seconds."""
     parser = _Phrasemt(prog="phrasemt", usage="%(prog)s COMMAND ...")
     parser.add_argument("--version", action="version", version=f"%(prog)s {phrasemt.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=argparse.ArgumentParser)
     for name, text in COMMANDS.items():
-        command = commands.add_parser(name, help=text, prog=f"{parser.prog} {name}")
+        examples = "\n".join(f"  {parser.prog} {name} {words}".rstrip() for words in EXAMPLES[name])
+        command = commands.add_parser(
+            name,
+            help=text,
+            prog=f"{parser.prog} {name}",
+            description=f"{text[0].upper()}{text[1:]}.",
+            epilog=f"examples:\n{examples}",
+            formatter_class=_WithExamples,
+        )
         if name in chosen:
             module = importlib.import_module(f"phrasemt.commands.{name}")
             command.set_defaults(run=getattr(module, "run", None))  # some have actions, which name their functions
@@ -136,6 +149,13 @@ def _parser(*chosen: str) -> argparse.ArgumentParser:
         if name in chosen:
             _add_stage_parser(commands, name, stage)
     return parser
+
+
+class _WithExamples(argparse.HelpFormatter):
+    """Keeps the lines of examples, and wraps other text."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if text.startswith("examples:") else super()._fill_text(text, width, indent)
 
 
 class _Phrasemt(argparse.ArgumentParser):

@@ -35,3 +35,32 @@ GROUPS = {
     },
 }
 COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
+# What `phrasemt COMMAND --help` ends with.
+EXAMPLES = {
+    "init": (
+        "mine.yaml --train train.en train.de --test test.en test.de",
+        "mine.yaml --train a b --test c d --languages en de",
+    ),
+    "check": ("mine.yaml", "studies/multi30k.yaml mine.yaml --json"),
+    "run": ("mine.yaml --cores 2", "studies/xu2020-en-de.yaml --profile slurm"),
+    "plan": ("mine.yaml", "studies/xu2020-en-de.yaml --gpus 8 --gpu-model a100"),
+    "status": ("mine.yaml --watch", "mine --json"),
+    "show": ("mine.yaml", "mine.yaml --figures figures"),
+    "compare": ("base pr --study mine.yaml", "one.yaml:base two.yaml:base --sentences 10"),
+    "papers": ("xu2020", "xu2020 --study mine.yaml"),
+    "scale": ("studies/xu2020-en-de.yaml micro --output micro.yaml", "mine.yaml small"),
+    "translate": ("text.en --study mine.yaml --system pr", "text.en --model FOLDER --output text.de"),
+    "score": ("out.de --references ref.de --language de", "one.de two.de --references ref.de --language de"),
+    "force": ("text.en text.de --study mine.yaml --system pr", "text.en text.de --model FOLDER --json"),
+    "ratings": ("make sheets --study mine.yaml --sentences 50", "score sheets"),
+    "export": ("FOLDER --study mine.yaml --system pr", "FOLDER --system base --format ctranslate2"),
+    "describe": ("mine.yaml --system pr", "studies/xu2020-en-de.yaml"),
+    "trace": ("test:17 --study mine.yaml", "test:17 --system pr --files"),
+    "corpora": ("wmt14", "--study mine.yaml"),
+    "capsule": ("mine.yaml --output mine.zip", "--check mine.zip"),
+    "store": ("ls", "gc --cache /shared/phrasemt"),
+    "gc": ("mine.yaml", "mine.yaml --yes"),
+    "slurm": ("", "&& phrasemt run mine.yaml --profile slurm"),
+    "unlock": ("", "--cancel"),
+    "schema": ("", "> study.schema.json"),
+}

@@ -67,6 +67,11 @@ def add_dataset(parser: Any) -> None:
     parser.add_argument("--dataset", metavar="NAME", help="data set of the study (default: the first)")
 
 
+def add_json(parser: Any) -> None:
+    """Add the option --json."""
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
 def add_profile(parser: Any) -> None:
     """Add the option --profile, for commands that ask Snakemake."""
     parser.add_argument(

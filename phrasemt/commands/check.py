@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import functools
+import json
 import logging
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from phrasemt.commands._arguments import add_json
 from phrasemt.commands.corpora import files_of_study
 from phrasemt.corpus.compare_splits import doubts, sample_of
 from phrasemt.errors import StudyError, in_own_code
@@ -29,12 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "studies", nargs="*", type=Path, default=default, metavar="STUDY", help="study files (default: config.yaml)"
     )
+    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Print one line about each study, and log its warnings. Raises StudyError for a bad one, after the others."""
     make_cache_of_snakemake()
     bad: list[StudyError] = []
+    results: list[dict[str, Any]] = []
     for path in options.studies:
         try:
             study = read_study(path)
@@ -42,13 +48,21 @@ def run(options: argparse.Namespace) -> None:
                 raise StudyError(path, problems)
         except StudyError as error:
             bad.append(error)
+            results.append({"file": str(path), "mistakes": error.problems})
             continue
-        for warning in (*warnings_of(study), *_to_bring(study), *_doubts(study)):
+        warnings = [*warnings_of(study), *_to_bring(study), *_doubts(study)]
+        results.append({"file": str(path), "mistakes": [], "warnings": warnings, "study": study.study})
+        if options.json:
+            continue
+        for warning in warnings:
             log.warning("phrasemt check: warning: %s: %s", path, warning)
         print(
             f"{path}: study {study.study}; data sets: {', '.join(study.datasets)}; "
             f"systems: {', '.join(study.systems)}; seeds: {', '.join(map(str, study.seeds))}"
         )
+    if options.json:
+        print(json.dumps(results, indent=1, ensure_ascii=False))
+        sys.exit(StudyError.exit_code if bad else 0)
     for problem in bad[:-1]:
         log.error("phrasemt check: error: %s", problem)
     if bad:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.table import Table
-from phrasemt.commands._arguments import add_profile, add_study, choose, in_range
+from phrasemt.commands._arguments import add_json, add_profile, add_study, choose, in_range
 from phrasemt.commands._prices import DEFAULT, GPUS, Prices, rate_here, rate_of
 from phrasemt.errors import PhrasemtError
 from phrasemt.machine.gpus import visible_gpus
 from phrasemt.runs.costs import ALL, Costs, Recorded, by_rule, seconds_needed
-from phrasemt.runs.display import clock, size, table
+from phrasemt.runs.display import about, size, table, two_digits
 from phrasemt.runs.plan import CHANGES, FOLLOWS, INPUTS, NEWER, PROFILE, Job, Plan, plan_of
 from phrasemt.scoring.significance import detectable
 from phrasemt.study.reading import load_study
@@ -37,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_study(parser)
     add_profile(parser)
+    add_json(parser)
     parser.add_argument("--gpus", type=in_range(int, 1), metavar="N", help="GPUs, one training on each (default 1)")
     parser.add_argument(
         "--gpu-model", choices=GPUS,
@@ -69,6 +73,10 @@ def run(options: argparse.Namespace) -> None:
             what = f"--{flag} has no effect without --detect"
             raise PhrasemtError(what, next_step="phrasemt plan STUDY --detect GAIN")
     missing = list(missing_texts(study))
+    if options.json and (options.detect or missing):
+        raise PhrasemtError(
+            "--json prints a list of jobs", found="; ".join(missing) or "--detect", next_step="leave it out"
+        )
     plan = None if options.detect or missing else plan_of(options.study, options.profile)
     if plan is None:  # a cluster is for GPUs
         on_gpu = bool(gpus) or options.profile != PROFILE or bool(visible_gpus())
@@ -80,6 +88,9 @@ def run(options: argparse.Namespace) -> None:
         return
     if plan is None:
         print(*_without_texts(prices, missing), sep="\n")
+        return
+    if options.json:
+        print(json.dumps(_values(plan, prices, gpus), indent=1))
         return
     print(*describe(plan, prices, gpus), sep="\n")
 
@@ -150,38 +161,58 @@ def _changed(heading: str, jobs: Sequence[Job], datasets: Sequence[str]) -> Iter
 
 def _costs(plan: Plan, prices: Prices, gpus: int | None) -> Iterator[str]:
     """Yield the tables of rules and systems with the costs of their jobs, the reasons, and what the costs rest on."""
-    recorded = Recorded(plan.study)
-    estimates = [(job, prices.of(job.planned)) for job in plan.jobs]
-    costs_of = estimates if gpus else [(job, recorded.of(job.planned, one)) for job, one in estimates]
+    costs_of = _priced(plan, prices, gpus)
     costs = by_rule((job.planned.rule, one) for job, one in costs_of)
     rows: list[tuple[str, ...]] = [("rule", "jobs", "core h", "GPU h", "disk", "why")]
     for rule, one in costs.items():
-        hours = [_hours(hours, "~" * bool(one.estimated)) for hours in (one.core_hours, one.gpu_hours)]
+        estimated = bool(gpus or one.estimated)
+        hours = [_hours(hours, estimated=estimated) for hours in (one.core_hours, one.gpu_hours)]
         why = _why([job for job in plan.jobs if job.planned.rule == rule])
         rows.append((rule, f"{one.jobs:,}", *hours, size(one.bytes) if one.bytes else "", why))
     yield from (f"  {line}" for line in table(rows, right_aligned=rows[0][1:-1]))
-    yield from _systems(costs_of)
+    yield from _systems(costs_of, estimated=bool(gpus))
     if gpus:
         yield from _days(prices, costs_of, costs[ALL].gpu_hours, gpus)
     else:
-        time = clock(seconds_needed([(job.planned, one.seconds(job.planned)) for job, one in costs_of], plan.cores))
-        yield f"time: about {time} on {plan.cores} cores" if plan.cores else f"time: at least {time}, the longest chain"
+        time = about(seconds_needed([(job.planned, one.seconds(job.planned)) for job, one in costs_of], plan.cores))
+        yield f"time: {time} on {plan.cores} cores" if plan.cores else f"time: {time} or more, the longest chain"
     if gpus or costs[ALL].estimated:
         assumed, *left_out = prices.basis()
         yield ("" if gpus else "~: no such job has finished here yet; ") + assumed
         yield from left_out
 
 
-def _systems(costs_of: Iterable[tuple[Job, Costs]]) -> Iterator[str]:
+def _priced(plan: Plan, prices: Prices, gpus: int | None) -> list[tuple[Job, Costs]]:
+    """Each job to run with its costs. gpus: as in `describe`."""
+    recorded = Recorded(plan.study)
+    estimates = [(job, prices.of(job.planned)) for job in plan.jobs]
+    return estimates if gpus else [(job, recorded.of(job.planned, one)) for job, one in estimates]
+
+
+def _values(plan: Plan, prices: Prices, gpus: int | None) -> dict[str, Any]:
+    """A plan for programs. estimated: by prices, without a finished job like it."""
+    jobs = [
+        {"rule": job.planned.rule, "name": job.planned.name, "outputs": job.planned.outputs}
+        | {"reasons": [asdict(reason) for reason in job.reasons]}
+        | {"core_hours": costs.core_hours, "gpu_hours": costs.gpu_hours, "bytes": costs.bytes}
+        | {"estimated": bool(gpus or costs.estimated)}
+        for job, costs in _priced(plan, prices, gpus)
+    ]
+    named = {"study": plan.study, "finished": plan.finished, "missing": plan.absent}
+    return {**named, "unrecorded": len(plan.unrecorded), "jobs": jobs, "assumed": list(prices.basis())}
+
+
+def _systems(costs_of: Sequence[tuple[Job, Costs]], *, estimated: bool) -> Iterator[str]:
     """Yield a table of the GPU hours of each system, where any are known: all of them, and those of its trainings."""
     hours: dict[str, list[float]] = {}
+    estimated = estimated or any(costs.estimated for _, costs in costs_of)
     for job, costs in costs_of:
         if (system := job.planned.wildcards.get("system")) is not None:
             of_system = hours.setdefault(system, [0, 0])
             of_system[0] += costs.gpu_hours
             of_system[1] += costs.gpu_hours if job.planned.rule == "train_model" else 0
-    rows = [("system", "GPU h", "of which training")]
-    rows += [(name, f"{every:,.1f}", f"{training:,.1f}") for name, (every, training) in hours.items() if every]
+    rows: list[tuple[str, ...]] = [("system", "GPU h", "of which training")]
+    rows += [(name, *(_hours(one, estimated=estimated) for one in both)) for name, both in hours.items() if both[0]]
     if rows[1:]:
         yield from (f"  {line}" for line in table(rows, right_aligned=rows[0][1:]))
 
@@ -189,10 +220,11 @@ def _systems(costs_of: Iterable[tuple[Job, Costs]]) -> Iterator[str]:
 def _days(prices: Prices, costs_of: Sequence[tuple[Job, Costs]], gpu_hours: float, gpus: int) -> Iterator[str]:
     """Yield the days that all jobs take on this number of GPUs, one job on each."""
     longest, its_price = max(costs_of, key=lambda one: one[1].gpu_hours)
-    name, its_days = longest.planned.wildcards.get("system", longest.planned.rule), its_price.gpu_hours / 24
+    name, its_hours = longest.planned.wildcards.get("system", longest.planned.rule), its_price.gpu_hours
+    hint = f"; more GPUs for {name} alone shorten it (docs/clusters.md)" if its_hours > gpu_hours / gpus else ""
     yield (
-        f"{max(gpu_hours / 24 / gpus, its_days):,.1f} days on {gpus} x {prices.rate.device}; the longest job, {name}, "
-        f"takes {its_days:,.1f}"
+        f"{about(3600 * max(gpu_hours / gpus, its_hours))} on {gpus} x {prices.rate.device}; the longest job, {name}, "
+        f"takes {about(3600 * its_hours)}{hint}"
     )
 
 
@@ -208,8 +240,10 @@ def _more(names: Sequence[str]) -> str:
     return f" and {len(names) - 1:,} more" if len(names) > 1 else ""
 
 
-def _hours(hours: float, mark: str) -> str:
-    return mark + ("<0.01" if hours < 0.01 else f"{hours:,.2f}") if hours else ""
+def _hours(hours: float, *, estimated: bool) -> str:
+    if not hours:
+        return ""
+    return "~" * estimated + ("<0.01" if hours < 0.01 else two_digits(hours) if estimated else f"{hours:,.2f}")
 
 
 def _few(names: Iterable[str]) -> str:

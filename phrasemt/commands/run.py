@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
         what = "the environment belongs to another checkout of phrasemt"
         next_step = "make install here (first `rm .venv` if it is a link), and activate .venv"
         raise PhrasemtError(what, where=Path.cwd(), found=CHECKOUT, next_step=next_step)
-    check.run(Namespace(studies=[options.study]))
+    check.run(Namespace(studies=[options.study], json=False))
     if not unlock.run(Namespace(cancel=False)):  # which has said why, and what to do
         sys.exit(PhrasemtError.exit_code)
     place = ["--snakefile", of_checkout("workflow/Snakefile"), "--profile", of_checkout(options.profile)]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import json
 import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
-from phrasemt.commands._arguments import FILE_OR_NAME, add_study, changes_of, study_name
+from phrasemt.commands._arguments import FILE_OR_NAME, add_json, add_study, changes_of, study_name
 from phrasemt.commands._prices import Prices, rate_here
 from phrasemt.errors import PhrasemtError
 from phrasemt.runs.display import local_time, table
@@ -35,7 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "cluster. `tensorboard --logdir results` draws learning curves."
     )
     add_study(parser, FILE_OR_NAME)
-    parser.add_argument("--watch", action="store_true", help="repeat every five seconds until the run has ended")
+    how = parser.add_mutually_exclusive_group()
+    add_json(how)
+    how.add_argument("--watch", action="store_true", help="repeat every five seconds until the run has ended")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -56,6 +59,9 @@ def run(options: argparse.Namespace) -> None:
             raise PhrasemtError(
                 "no run of this study has begun here yet", where=runs_folder(study), next_step=next_step
             )
+        if options.json:
+            print(json.dumps(_values(status, trainings), indent=1))
+            return
         changes = changes_of(options.study)
         lines = [changes.line] if changes is not None and changes.line is not None else []
         lines += describe(status) if status else []
@@ -67,6 +73,22 @@ def run(options: argparse.Namespace) -> None:
         if not options.watch or status is None or status.state != "running":
             return
         time.sleep(_SECONDS_BETWEEN_LOOKS)
+
+
+def _values(status: Status | None, trainings: list[tuple[str, ...]]) -> dict[str, Any]:
+    """The run, its jobs and the trainings. seconds_left: as in `Status`."""
+    headings, *rows = trainings
+    values: dict[str, Any] = {"trainings": [dict(zip(headings, row, strict=True)) for row in rows]}
+    if status is None:
+        return values
+    run = status.run.model_dump(mode="json", exclude={"jobs"}) | {"state": status.state}
+    jobs = [
+        {"rule": job.planned.rule, "name": job.planned.name, "state": job.state, "log": job.planned.log}
+        | ({"training": job.training.model_dump(mode="json")} if job.training else {})
+        | ({"error": job.note.error} if job.note and job.note.error else {})
+        for job in status.jobs
+    ]
+    return {"run": run, "seconds_left": status.seconds_left, "jobs": jobs, **values}
 
 
 class _Estimates:

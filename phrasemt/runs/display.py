@@ -6,6 +6,7 @@ which it takes 80 characters in a pipe.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
@@ -30,6 +31,20 @@ def clock(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}"
+
+
+def about(seconds: float) -> str:
+    """An estimate, to two digits in a unit that people read: about 7.6 days."""
+    for unit, length in (("days", 24 * 3600), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"about {two_digits(seconds / length)} {unit}"
+    return f"about {two_digits(seconds)} seconds"
+
+
+def two_digits(number: float) -> str:
+    """A positive number with two significant digits: 340, 7.6, 0.052."""
+    digits = 1 - math.floor(math.log10(number)) if number else 0
+    return f"{round(number, digits):,.{max(0, digits)}f}"
 
 
 def job_count(number: int) -> str:

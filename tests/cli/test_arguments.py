@@ -6,6 +6,8 @@ import argparse
 import errno
 import importlib
 import pkgutil
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,7 +19,7 @@ import pytest
 import torch
 
 from phrasemt import commands
-from phrasemt.cli import main
+from phrasemt.cli import main, whole_parser
 from phrasemt.commands import check, describe, plan, show, status
 from phrasemt.commands._arguments import Output
 
@@ -33,10 +35,21 @@ def test_the_study_is_the_first_argument_or_an_option_or_config_yaml(command: Mo
 def test_each_command_is_listed_and_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
     modules = {module.name for module in pkgutil.iter_modules(commands.__path__)}
     assert {name for name in modules if not name.startswith("_")} == commands.COMMANDS.keys()
-    for command in ("capsule", "gc", "store"):
-        with pytest.raises(SystemExit, match="0"):
-            main([command, "--help"])
-        assert f"usage: phrasemt {command} " in capsys.readouterr().out
+    assert commands.EXAMPLES.keys() == commands.COMMANDS.keys()
+
+
+@pytest.mark.parametrize("command", commands.COMMANDS)
+def test_the_help_of_a_command_has_a_sentence_and_two_examples(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main([command, "--help"])
+    usage, _, text = capsys.readouterr().out.partition("\n\n")
+    assert usage.startswith(f"usage: phrasemt {command} ")
+    assert re.match(r"[A-Z][^.]*\.", text)
+    assert re.search(rf"\n\nexamples:\n  phrasemt {command}.*\n  phrasemt {command}.*\n$", text)
+    for example in commands.EXAMPLES[command]:
+        whole_parser().parse_args([command, *shlex.split(re.sub(r"(>|&&).*", "", example))])
 
 
 def test_help_fits_on_a_screen_and_names_all_commands(capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,7 +46,7 @@ def test_costs_come_with_what_they_rest_on() -> None:
     assert ["train_model", "2", "1.00"] in [line.split()[:3] for line in lines]
     assert ["make_table", "1", "~0.50"] in [line.split()[:3] for line in lines]
     assert "GPU h" not in lines[1], "no job uses a GPU"
-    assert "time: about 0:45:00 on 2 cores" in lines
+    assert "time: about 45 minutes on 2 cores" in lines
     assert "~: no such job has finished here yet; assumed: figures" in lines
 
 

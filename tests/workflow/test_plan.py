@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -133,6 +134,9 @@ def test_a_change_that_was_begun_and_taken_back(finished: Workplace) -> None:
     assert re.search(r"^  settings training.max_updates: 2 -> 3: train_model.* of base, bi, lm, max$", changed, re.M)
     finished.write_study(STUDY)
     assert _rules(_plan(finished, "study.yaml"))["train_model"] == 1
+    jobs = json.loads(_plan(finished, "study.yaml", "--json"))["jobs"]
+    (training,) = [job for job in jobs if job["rule"] == "train_model"]
+    assert training["reasons"] == [{"why": "output missing", "what": str(record.relative_to(finished.folder))}]
     assert finished.snakemake().returncode == 0
     assert record.read_bytes() == expected
     done = "tiny: nothing to do, all 70 jobs are done\n"

@@ -458,7 +458,8 @@ def test_every_command_refuses_a_file_that_is_not_as_its_stage_wrote_it(
     paths, study = Paths.of(load_study(Path("study.yaml")), "demo"), ["--study", "study.yaml"]
     of_max = {"system": "max", "seed": 1}
     for path, *command in (
-        [paths.markdown_table, "show", "study.yaml"],
+        [paths.table, "show", "study.yaml"],
+        [paths.markdown_table, "show", "study.yaml", "--full"],
         [paths.report, "show", "study.yaml", "--figures", "figures"],
         [paths.system_scores.at(**of_max), "compare", "base", "max", *study],
         [paths.translated_tokens.at(split="test", **of_max), "compare", "base", "max", *study],

@@ -18,6 +18,7 @@ from phrasemt.commands._prices import ATTENTIONS, COMPILING, FAMILIES, GPUS, Pri
 from phrasemt.commands.plan import describe
 from phrasemt.files.lines import write_lines
 from phrasemt.runs.costs import Costs, Recorded
+from phrasemt.runs.display import about, two_digits
 from phrasemt.runs.notes import PlannedJob, StageNote
 from phrasemt.runs.plan import Job, Plan
 from phrasemt.runs.start import gpus_of
@@ -103,9 +104,11 @@ def test_days_are_those_of_the_longest_training_when_there_are_many_gpus(prices:
     for gpus, expected in ((1, 2 * days), (2, days), (8, days)):
         lines = list(describe(plan, prices, gpus))
         assert [line.split() for line in lines if line.startswith("  base ")] == [
-            ["base", f"{48 * days:,.1f}", f"{48 * days:,.1f}"]
+            ["base", f"~{two_digits(48 * days)}", f"~{two_digits(48 * days)}"]
         ]
-        assert f"{expected:,.1f} days on {gpus} x some; the longest job, base, takes {days:,.1f}" in lines
+        takes = [about(24 * 3600 * one) for one in (expected, days)]
+        hint = "; more GPUs for base alone shorten it (docs/clusters.md)" if gpus == 8 else ""
+        assert f"{takes[0]} on {gpus} x some; the longest job, base, takes {takes[1]}{hint}" in lines
     assert GPUS["a100"] == 312  # data sheet of the A100: BFLOAT16 tensor core, 312 TFLOPS (624 with sparsity)
 
 
@@ -193,3 +196,10 @@ def test_damaged_records_are_no_records(text: str) -> None:
 )
 def test_gpus_are_counted_over_all_nodes(resources: dict[str, Any], gpus: int) -> None:
     assert gpus_of(SimpleNamespace(resources=resources)) == gpus
+
+
+def test_estimates_have_two_digits() -> None:
+    assert [about(one) for one in (0.4, 93, 2700, 7200, 656_640)] == [
+        f"about {text}" for text in ("0.40 seconds", "93 seconds", "45 minutes", "2.0 hours", "7.6 days")
+    ]
+    assert [two_digits(one) for one in (0, 0.0521, 1.449, 340.98, 12_345)] == ["0", "0.052", "1.4", "340", "12,000"]
