@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -85,6 +86,25 @@ def test_sentences_do_not_depend_on_their_batch(settings, make_model, make_batch
         for here, there in zip(one.attentions, whole.attentions, strict=True):
             assert (here.place, here.layer) == (there.place, there.layer)
             np.testing.assert_allclose(here.weights_hTNS, there.weights_hTNS, atol=1e-5)
+
+
+def test_weights_equal_a_softmax_in_loops() -> None:
+    torch.manual_seed(1)
+    width, heads, positions = 6, 2, 4
+    attention = SelfAttention(width, heads, 0.0).double()
+    x = torch.randn(1, positions, width, dtype=torch.float64)
+    with recording([attention]) as recorded, torch.no_grad():
+        attention(x, causal_mask(positions, x.device))
+    (weights_BhTNS,) = recorded()
+    query, key, _ = attention.query_key_value.detach().chunk(3)
+    each = width // heads
+    for head in range(heads):
+        rows = slice(head * each, (head + 1) * each)
+        for i in range(positions):
+            q = query[rows] @ x[0, i]
+            scores = [math.exp(float(q @ (key[rows] @ x[0, j])) / math.sqrt(each)) for j in range(i + 1)]
+            expected = [score / sum(scores) for score in scores] + [0.0] * (positions - i - 1)
+            np.testing.assert_allclose(weights_BhTNS[0, head, i, 0].numpy(), expected, atol=1e-12)
 
 
 def test_the_record_ends_with_an_error() -> None:
