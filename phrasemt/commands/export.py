@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from phrasemt import __version__
-from phrasemt.commands._arguments import Output, add_study_option, add_training, chosen_trainings
+from phrasemt.commands._arguments import ChosenTraining, Output, add_study_option, add_training, chosen_trainings
+from phrasemt.commands._scores import read_scores
 from phrasemt.models.ctranslate2_export import write_ctranslate2_folder
 from phrasemt.workflow.changes import changes_since
 from phrasemt.workflow.trained_system import write_model_folder
@@ -37,7 +38,7 @@ def run(options: argparse.Namespace) -> None:
     changes_since(chosen.study, thorough=True).refuse()
     system = chosen.files()
     study = chosen.study
-    texts = {"study.json": study.model_dump_json(indent=1) + "\n"}
+    texts = {"study.json": study.model_dump_json(indent=1) + "\n", "README.md": readme(chosen, options.format)}
     if options.format == "ctranslate2":
         write_ctranslate2_folder(options.folder, system, texts)
         print(f"{options.folder}: written for CTranslate2")
@@ -45,3 +46,28 @@ def run(options: argparse.Namespace) -> None:
     about = {"study": study.study, "dataset": chosen.dataset, "system": chosen.system, "seed": chosen.seed}
     write_model_folder(options.folder, system, {"phrasemt": __version__, **about}, texts)
     print(f"{options.folder}: written. Next: `phrasemt translate --model {options.folder} < TEXT`")
+
+
+def readme(chosen: ChosenTraining, form: str) -> str:
+    """What the folder holds: system, languages, data, scores on the test sets, and how to translate with it."""
+    study, dataset = chosen.study, chosen.study.datasets[chosen.dataset]
+    lines = [f"# {chosen.system}, {' to '.join(dataset.languages)}", ""]
+    lines += [
+        f"System {chosen.system} of study {study.study}, trained on data set {chosen.dataset}, seed {chosen.seed}."
+    ]
+    lines += [
+        "`study.json` has all settings and texts.",
+        "",
+        "| test set | metric | score | signature |",
+        "|---|---|---|---|",
+    ]
+    for scores in read_scores(study, chosen.dataset):
+        if (scores.system, scores.seed) == (chosen.system, chosen.seed):
+            for test_set, of_test_set in scores.test_sets.items():
+                for name, metric in of_test_set.metrics.items():
+                    lines.append(f"| {test_set} | {name} | {metric.score:.2f} | `{metric.signature}` |")
+    if form == "ctranslate2":
+        how = ["CTranslate2 reads subwords: tokenise and segment the text first (phrasemt: `docs/translating.md`)."]
+    else:
+        how = ["```bash", "phrasemt translate --model . < TEXT", "```"]
+    return "\n".join([*lines, "", *how]) + "\n"
