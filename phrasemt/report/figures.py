@@ -17,7 +17,6 @@ _WIDTH, _HEIGHT = 430, 190  # of the plot, without the labels around it
 _LEFT, _RIGHT, _TOP = 48, 14, 30
 _LINE_HEIGHT, _CHARACTER = 17, 6.6  # of texts, at 12 pixels
 _SPREAD = 13  # between the points of neighbouring systems in one category
-_MOST_POINTS = 120  # a line with more points is drawn as means over windows of equal size
 _LINE = Markup('<line class="{}" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>')
 _TEXT = Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}"{}>{}</text>')
 
@@ -71,7 +70,6 @@ def draw_curves(
     series: Sequence[Series], *, title: str, x_label: str, y_label: str, systems: Sequence[str] = ()
 ) -> Drawing:
     """Draw values over updates, one line for each training. systems: all groups, in the order of their colours."""
-    series = [_thinned(line) for line in series]
     scale = _Scale(series, x=(0.0, max(x for line in series for x in line.x)))
     colours = _colours(series, systems)
     x_ticks = [tick for tick in ticks(0, scale.x_high, 5) if tick <= scale.x_high]
@@ -153,15 +151,6 @@ def _colours(series: Sequence[Series], systems: Sequence[str]) -> dict[str, str]
 def _point(x: float, y: float, colour: str, *, hollow: bool) -> Markup:
     shape = Markup('<circle class="point {}{}" cx="{:.1f}" cy="{:.1f}" r="4"/>')
     return shape.format(colour, " hollow" if hollow else "", x, y)
-
-
-def _thinned(line: Series) -> Series:
-    if len(line.x) <= _MOST_POINTS:
-        return line
-    window = -(-len(line.x) // _MOST_POINTS)
-    parts = [slice(start, start + window) for start in range(0, len(line.x), window)]
-    x, y = ([sum(values[part]) / len(values[part]) for part in parts] for values in (line.x, line.y))
-    return Series(group=line.group, x=x, y=y)
 
 
 def _drawing(

@@ -11,8 +11,8 @@ import base64
 import hashlib
 import html
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +41,12 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class TextTable:
-    """A table of text. Cells of the first column are the headings of their rows."""
+    """A table of text. Cells of the first column are the headings of their rows, and may have links."""
 
     caption: str
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
+    links: Mapping[str, str] = field(default_factory=dict)
 
 
 def fill(template: str, **values: Any) -> Markup:

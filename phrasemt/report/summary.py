@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from phrasemt.artefacts.scores import CONVENTIONS
 from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Column, Row, Scorecard, ScorecardEntry, Table
 from phrasemt.printed.results import printed_mark
+from phrasemt.scoring.significance import FEWEST, p_text
 
 BLEU = "bleu_tok"
 _MAIN = {BLEU: "BLEU", "chrf2": "chrF2", "ter": "TER"}  # and metrics of your own
@@ -102,6 +103,39 @@ def main_rows(block: Block) -> Rows:
         for row, text in zip(rows, shown, strict=True):
             row.insert(2, text)
     return rows
+
+
+def details(table: Table, block: Block) -> Iterator[tuple[str, Rows, Sequence[str]]]:
+    """Yield headings, rows and notes of the tables with all numbers of a block that its first table omits."""
+    columns = [column for column in block.columns if column.heading != DIFFERENCE]
+    if block.kind == "scores":
+        yield f"All metrics: {block.heading}", _rows(block, columns), ()
+        compared = [(column, {gain.row.system: gain for gain in gains(table, block, column.key)}) for column in columns]
+        if systems := list(dict.fromkeys(system for _, of_column in compared for system in of_column)):
+            titles = dict(table.systems)
+            rows = [["System", *(column.heading for column, _ in compared)]]
+            rows += [
+                [titles[name], *(_tested(of[name].cell) if name in of else "" for _, of in compared)]
+                for name in systems
+            ]
+            yield f"Differences, 95 % intervals: {block.heading}", rows, ()
+        return
+    small = [column for column in columns if block.contrast_set and pairs_of(block, column.key) < FEWEST]
+    notes = list(block.notes)
+    if small:
+        left_out = ", ".join(column.heading for column in small)
+        notes.append(f"Groups of fewer than {FEWEST} pairs are in table.json only: {left_out}.")
+    yield block.heading, _rows(block, [column for column in columns if column not in small]), notes
+
+
+def _rows(block: Block, columns: Sequence[Column]) -> Rows:
+    heading = ["System", *(column.heading for column in columns)]
+    return [heading, *([row.title, *map(row.printed, columns)] for row in block.rows)]
+
+
+def _tested(cell: Cell) -> str:
+    """A difference with its p, corrected for the number of systems, if it is tested."""
+    return gain_text(cell) + ("" if cell.p_value is None else f", p {p_text(cell.p_value)}")
 
 
 def answer(table: Table) -> str:

@@ -21,14 +21,13 @@ from pathlib import Path
 
 from phrasemt.artefacts.corpus import ComparedSplits
 from phrasemt.artefacts.paths import Paths
-from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Column, Table
+from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Table
 from phrasemt.corpus.compare_splits import describe
 from phrasemt.errors import DataError
 from phrasemt.files.lines import write_lines
 from phrasemt.report.blocks import chunk_blocks, contrast_blocks, perplexity_blocks
 from phrasemt.report.scores import make_scorecard, score_blocks
-from phrasemt.report.summary import Rows, gain_text, gains, main_rows, pairs_of, paper_tables
-from phrasemt.scoring.significance import FEWEST
+from phrasemt.report.summary import details, main_rows, paper_tables
 from phrasemt.stages.report import MakeTable
 
 log = logging.getLogger("phrasemt.report.tables")
@@ -143,8 +142,8 @@ def to_markdown(table: Table) -> Iterator[str]:
             yield from ("", *markdown_rows(one.rows), *_wrapped([one.note]))
         yield from _wrapped([f"[{place}] {note}" for place, note in enumerate(table.scorecard.footnotes, start=1)])
     yield from ("", "## Details")
-    for block in table.blocks:
-        for heading, rows, notes in _details(table, block):
+    for block in (block for block in table.blocks if block.kind != "perplexity"):
+        for heading, rows, notes in details(table, block):
             yield from ("", f"### {heading}", "", *markdown_rows(rows))
             yield from _wrapped([note for note in notes if note not in said])
             said.update(notes)
@@ -161,36 +160,6 @@ def to_markdown(table: Table) -> Iterator[str]:
 def _wrapped(notes: Sequence[str]) -> Iterator[str]:
     for note in notes:
         yield from ("", *textwrap.wrap(note, 100, break_long_words=False, break_on_hyphens=False))
-
-
-def _details(table: Table, block: Block) -> Iterator[tuple[str, Rows, Sequence[str]]]:
-    """Yield headings, rows and notes of the tables with all numbers of a block that its first table omits."""
-    if block.kind == "perplexity":
-        return
-    columns = [column for column in block.columns if column.heading != DIFFERENCE]
-    if block.kind == "scores":
-        yield f"All metrics: {block.heading}", _rows(block, columns), ()
-        compared = [(column, {gain.row.system: gain for gain in gains(table, block, column.key)}) for column in columns]
-        if systems := list(dict.fromkeys(system for _, of_column in compared for system in of_column)):
-            titles = dict(table.systems)
-            rows = [["System", *(column.heading for column, _ in compared)]]
-            rows += [
-                [titles[name], *(gain_text(of[name].cell if name in of else None) for _, of in compared)]
-                for name in systems
-            ]
-            yield f"Differences, 95 % intervals: {block.heading}", rows, ()
-        return
-    small = [column for column in columns if block.contrast_set and pairs_of(block, column.key) < FEWEST]
-    notes = list(block.notes)
-    if small:
-        left_out = ", ".join(column.heading for column in small)
-        notes.append(f"Groups of fewer than {FEWEST} pairs are in table.json only: {left_out}.")
-    yield block.heading, _rows(block, [column for column in columns if column not in small]), notes
-
-
-def _rows(block: Block, columns: Sequence[Column]) -> Rows:
-    heading = ["System", *(column.heading for column in columns)]
-    return [heading, *([row.title, *map(row.printed, columns)] for row in block.rows)]
 
 
 def numeric_columns(rows: Sequence[Sequence[str]]) -> set[int]:
@@ -234,9 +203,7 @@ def to_latex(table: Table) -> Iterator[str]:
     yield f"% {table.command}"
     for block in table.blocks:
         of_scores = block.kind == "scores"
-        rows = (
-            main_rows(block) if of_scores else next((rows for _, rows, _ in _details(table, block)), main_rows(block))
-        )
+        rows = main_rows(block) if of_scores else next(rows for _, rows, _ in details(table, block))
         about = "; ".join(note.removesuffix(".") for note in block.notes)
         yield from ("", *latex_tabular(f"{block.heading}. {about}.", f"{table.study}-{block.name}", rows))
     for number, one in enumerate(paper_tables(table.scorecard) if table.scorecard else (), start=1):

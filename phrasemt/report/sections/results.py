@@ -1,12 +1,11 @@
 """What a study found, from its table: the sections "Results", "Beside the paper", "All metrics" and "Provenance".
 
-Each number of "All metrics" links to the list of its files in "Provenance", with their digests, and the stages and code
-that made them. There a difference that is significant is coloured, better and worse alike.
+Each row of "All metrics" links to the list of its files in "Provenance", with their digests, and the stages and code
+that made them.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,9 +14,9 @@ from statistics import fmean
 
 from markupsafe import Markup
 
-from phrasemt.artefacts.scores import BleuScore
+from phrasemt.artefacts.scores import CONVENTIONS, BleuScore
 from phrasemt.artefacts.sidecar import DigestedFile, Evidence, Sidecar
-from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Row, Table
+from phrasemt.artefacts.table import DIFFERENCE, Block, Row, Table
 from phrasemt.artefacts.translations import AttentionAnalysis
 from phrasemt.files.system import check_file
 from phrasemt.report.figures import colour_of, ticks
@@ -28,6 +27,7 @@ from phrasemt.report.summary import (
     GAIN,
     Gain,
     Rows,
+    details,
     gains,
     main_columns,
     main_rows,
@@ -36,20 +36,10 @@ from phrasemt.report.summary import (
     system_order,
 )
 from phrasemt.scoring.gains import Gains
-from phrasemt.scoring.significance import p_text
+from phrasemt.scoring.scores import NATS
 
 _SAME_SIZE = 0.05  # the largest relative difference of numbers of parameters, and of lengths, that is none
 _MOST_SYSTEMS = 6  # that a forest plot shows in all metrics; of more, in BLEU alone
-
-
-@dataclass(frozen=True, kw_only=True)
-class Difference:
-    """A difference to the baseline. metric: heading of its score; cell: has an interval and p."""
-
-    block: Block
-    row: Row
-    metric: str
-    cell: Cell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +98,7 @@ def _with_further_columns(
 ) -> Rows:
     """The first table with perplexity, agreement and parameters, as far as they are known."""
     perplexities: dict[str, list[float]] = {}
-    for one in analyses:
+    for one in analyses if all(column.key != NATS for column in block.columns) else ():
         if (one.dataset, one.test_set) == (block.dataset, block.test_set):
             perplexities.setdefault(one.system, []).append(one.perplexity)
     pairs = [one for one in table.blocks if one.kind in ("contrasts", "mistakes") and one.mistake is None]
@@ -137,7 +127,8 @@ def _forest(table: Table, block: Block, colours: Mapping[str, str]) -> Markup | 
     lanes = []
     for column in main_columns(block):
         of_metric = gains(table, block, column.key)
-        if column.key != BLEU and len(of_metric) > _MOST_SYSTEMS:
+        # Other metrics than those of `CONVENTIONS` have other scales.
+        if column.key not in CONVENTIONS or (column.key != BLEU and len(of_metric) > _MOST_SYSTEMS):
             continue
         for number, gain in enumerate(of_metric):
             entry = reported.get(gain.row.system) if column.key == BLEU else None
@@ -221,44 +212,21 @@ def _on_lengths(scored: Sequence[Gains]) -> Iterator[str]:
 
 
 def metrics_section(table: Table) -> Section:
-    """Make the section. Each number links to the list of its files in the section "Provenance"."""
-    found = list(differences(table))
-    content = fill(
-        "sections/results.metrics.html",
-        table=table,
-        titles=dict(table.systems),
-        several=len({table.baselines[line.row.system] for line in found}) > 1,
-        tested=any(line.cell.p_value is not None for line in found),
-        anchor=anchor,
-        sign=sign,
-        p_text=p_text,
-        differences=found,
-    )
+    """Make the section. Each row links to the list of its files in the section "Provenance"."""
+    tables = []
+    for block in table.blocks:
+        links = {row.title: f"#{anchor(block, row)}" for row in block.rows}
+        for heading, (headings, *rows), _ in details(table, block):
+            tables.append(TextTable(caption=heading, headings=headings, rows=rows, links=links))
+    content = fill("sections/results.metrics.html", table=table, tables=tables)
     headings = [column.heading for block in table.blocks for column in block.columns if column.heading != DIFFERENCE]
     of_scores = [heading for heading in dict.fromkeys(headings) if " (" not in heading]
     return Section(anchor="metrics", heading="All metrics", finding=", ".join(of_scores), content=content)
 
 
-def sign(cell: Cell) -> str:
-    """Return `better` or `worse` for a difference with a mark, else nothing."""
-    if not cell.mark:
-        return ""
-    return "better" if (cell.value > 0) == (cell.better == "higher") else "worse"
-
-
 def anchor(block: Block, row: Row) -> str:
-    """Return the id of the list of files behind a row, the target of the links of its numbers."""
+    """Return the id of the list of files behind a row, the target of its link."""
     return f"from-{block.name}-{row.system}"
-
-
-def differences(table: Table) -> Iterator[Difference]:
-    """Yield all differences of the table."""
-    for block in table.blocks:
-        for row in block.rows:
-            for before, column in itertools.pairwise(block.columns):
-                cell = row.cells.get(column.key)
-                if column.heading == DIFFERENCE and cell is not None:
-                    yield Difference(block=block, row=row, metric=before.heading, cell=cell)
 
 
 # The sections that measure what the papers claim, by their anchors.

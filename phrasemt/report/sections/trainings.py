@@ -27,7 +27,7 @@ from phrasemt.report.summary import system_order
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingCurve:
-    """A finished training with its loss by update, empty without its training state.
+    """A finished training.
 
     seconds_of_updates: time of the training over all its runs, without evaluations on dev. evaluation_share: part of
     the time with evaluations that these took. None: unknown.
@@ -36,7 +36,6 @@ class TrainingCurve:
     dataset: str
     system: str
     seed: int
-    losses: Mapping[int, float]
     evaluations: Sequence[Evaluation]
     record: TrainingRecord
     tokens_per_second: float | None
@@ -62,7 +61,6 @@ def read_training(path: Path) -> TrainingCurve:
         system=names["system"],
         seed=int(names["seed"]),
         record=record,
-        losses=metrics.losses,
         evaluations=record.evaluations,
         tokens_per_second=statistics.median(speeds) if speeds else None,
         seconds_of_updates=seconds - evaluations if seconds else None,
@@ -85,9 +83,8 @@ def check_trainings(table: Table, trainings: Sequence[TrainingCurve]) -> None:
 
 def curves_section(table: Table, trainings: Sequence[TrainingCurve]) -> Section:
     """Make the section."""
-    titles = dict(table.systems)
     drawings = [drawing for dataset in table.datasets for drawing in curves(dataset, trainings, table)]
-    content = fill("sections/trainings.html", drawings=drawings, trainings=trainings, titles=titles)
+    content = fill("sections/trainings.html", drawings=drawings)
     return Section(anchor="curves", heading="Learning curves", finding=convergence(trainings), content=content)
 
 
@@ -101,28 +98,23 @@ def convergence(trainings: Sequence[TrainingCurve]) -> str:
 
 
 def curves(dataset: str, trainings: Sequence[TrainingCurve], table: Table) -> Iterator[Drawing]:
-    """Draw loss, dev BLEU and dev perplexity on a data set, one line for each training.
+    """Draw dev BLEU on a data set, one line for each training; of language models dev perplexity.
 
-    A figure without lines is left out. Perplexities above ten times the last one are left out: they would flatten the
-    others.
+    Perplexities above ten times the last one are left out: they would flatten the others.
     """
     titles = dict(table.systems)
-    lines: dict[str, list[Series]] = {"training loss": [], "dev BLEU": [], "dev perplexity": []}
-    for training in (training for training in trainings if training.dataset == dataset):
-        # The loss falls so much in the first updates that it would flatten the rest of the curve.
-        first, evaluations = max(training.losses, default=0) / 10, training.evaluations
-        losses = {update: loss for update, loss in training.losses.items() if update > first}
-        bleu = {one.update: one.dev_bleu for one in evaluations if one.dev_bleu is not None}
-        perplexities = {one.update: one.dev_perplexity for one in evaluations}
-        last = list(perplexities.values())[-1:]
-        perplexities = {update: value for update, value in perplexities.items() if value < 10 * last[0]}
-        for series, values in zip(lines.values(), (losses, bleu, perplexities), strict=True):
-            if values:
-                series.append(Series(group=titles[training.system], x=list(values), y=list(values.values())))
-    for title, series in lines.items():
+    lines: dict[str, list[Series]] = {"dev BLEU": [], "dev perplexity": []}
+    for training in (one for one in trainings if one.dataset == dataset and one.evaluations):
+        values = {one.update: one.dev_bleu for one in training.evaluations if one.dev_bleu is not None}
+        measure = "dev BLEU" if values else "dev perplexity"
+        if not values:
+            perplexities = {one.update: one.dev_perplexity for one in training.evaluations}
+            highest = 10 * list(perplexities.values())[-1]
+            values = {update: value for update, value in perplexities.items() if value < highest}
+        lines[measure].append(Series(group=titles[training.system], x=list(values), y=list(values.values())))
+    for measure, series in lines.items():
         if series:
-            y_label = "loss per token" if title == "training loss" else title
-            about = {"title": f"{dataset}: {title}", "x_label": "updates", "y_label": y_label}
+            about = {"title": f"{dataset}: {measure}", "x_label": "updates", "y_label": measure}
             yield draw_curves(series, **about, systems=system_order(table))
 
 

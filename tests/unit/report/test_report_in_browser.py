@@ -227,7 +227,7 @@ def test_links_and_printing_open_folded_sections(page: Browser) -> None:
     assert not page.run(shown)
     page.run("document.querySelector('nav a[href=\"#metrics\"]').click()")
     page.wait_for(shown)
-    page.run("document.querySelector('#metrics td a').click()")
+    page.run("document.querySelector('#metrics th a').click()")
     page.wait_for("document.querySelector('#origins > details').open")
     page.run("window.dispatchEvent(new Event('beforeprint'))")
     assert page.run("[...document.querySelectorAll('section > details')].every((one) => one.open)")
