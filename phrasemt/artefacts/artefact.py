@@ -89,7 +89,7 @@ class JsonFile(Settings):
             what = "a file of another format"
             raise DamagedFileError(what, where=path, expected=f"format {cls.format}", found=found, next_step=cls.again)
         try:
-            return cls.model_validate(content)
+            return cls.model_validate(content, context={"file": path})
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"]) or "file"

@@ -58,7 +58,7 @@ class Card(JsonFile):
     def _has_its_fingerprint(cls, values: Any, make: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
         found = values.pop("fingerprint", None) if isinstance(values, dict) else None
         card = make(values)
-        if info.mode == "json" and found != card.fingerprint:  # of a file
+        if info.context and found != card.fingerprint:  # of a file
             raise ValueError(f"fingerprint {found} instead of {card.fingerprint}")
         return card
 
