@@ -20,7 +20,7 @@ WITHOUT_EFFECT = {
     "phrasemt.errors": "it forms messages; a stage that raises an error leaves no artefact",
     "phrasemt.workflow.code": "it computes the digests; another way to compute them changes all digests",
     "phrasemt.runs.notes": "it writes notes for people, beside logs",
-    "phrasemt.machine": "it starts processes and chooses GPUs; the number of processes changes no result",
+    "phrasemt.machine": "it starts processes and chooses GPUs; the record of a training has the number of processes",
     "phrasemt.training.reporting": "it writes progress for people, beside the state of a training",
 }
 
