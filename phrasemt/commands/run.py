@@ -83,20 +83,28 @@ def _follow(command: list[str | Path], study: Path) -> tuple[int, list[int]]:
         if process is not None:
             _interrupt(process)
 
-    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for signum in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(signum) != signal.SIG_IGN:  # as behind `nohup`
             signal.signal(signum, stop)
+        elif signum == signal.SIGINT:  # as in a script, behind `&`; Snakemake would ignore it, too, and never stop
+            signal.signal(signum, lambda signum, frame: None)
     process = subprocess.Popen(command, env={**os.environ, CONSOLE: "phrasemt run"}, process_group=0)
     if signals:  # while it was started
         _interrupt(process)
     with _Progress(study, process.pid) as progress:
-        while process.poll() is None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_SECONDS_BETWEEN_LOOKS)
-            progress.look()
-            if signals and not told:
-                told = True
-                progress.print("Stopping: trainings save their state ...")
+        try:
+            while process.poll() is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_SECONDS_BETWEEN_LOOKS)
+                with contextlib.suppress(FileNotFoundError, PhrasemtError):  # jobs replace and remove what it reads
+                    progress.look()
+                if signals and not told:
+                    told = True
+                    progress.print("Stopping: trainings save their state ...")
+        finally:
+            if process.poll() is None:  # a mistake of the display; nobody would see the run any more
+                _interrupt(process)
+                process.wait()
         progress.end()
     return process.returncode, signals
 

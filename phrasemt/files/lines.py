@@ -234,10 +234,10 @@ def temporary_beside(path: Path | str) -> Path:
 
 def remove_leftovers(path: Path) -> None:
     """Remove what killed processes have left of this file or folder under temporary names. Living ones hold a lock."""
-    leftover = re.compile(rf"\.{re.escape(path.name)}\.\d+\.part")
-    for entry in path.parent.iterdir() if path.parent.is_dir() else ():
-        if not leftover.fullmatch(entry.name):
-            continue
+    leftover, entries = re.compile(rf"\.{re.escape(path.name)}\.\d+\.part"), list[Path]()
+    with contextlib.suppress(OSError):  # no folder, or one that may not be listed
+        entries = [entry for entry in path.parent.iterdir() if leftover.fullmatch(entry.name)]
+    for entry in entries:
         with contextlib.suppress(OSError):  # locked, gone, of another user, or a file system without locks
             if time.time() - entry.stat().st_mtime > _LOCKED_BY_THEN:
                 with _locked(os.open(entry, os.O_RDONLY)):

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import os
 import platform
 import secrets
@@ -254,6 +255,7 @@ def running_notes(folder: Path) -> Iterator[tuple[Path, RunNote | StageNote]]:
             yield path, note
 
 
+@functools.cache
 def claim() -> None:
     """Note that this process, a Snakemake, works in this folder, until it ends."""
     path, alive = (CLAIMS / f"{secrets.token_hex(8)}.json").absolute(), contextlib.ExitStack()

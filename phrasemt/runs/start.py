@@ -110,18 +110,15 @@ def _quieten(workflow: Any) -> None:
             handler.addFilter(is_shown)
 
 
-class _Claim(logging.Handler):
-    """Claims the folder at the first word of a run, which comes before its lock. Hooks of a workflow come after it."""
+def _claim_before_lock(workflow: Any) -> None:
+    """Claim the folder at the first word of a run, which comes before its lock. Hooks of a workflow come after it."""
 
-    def __init__(self, workflow: Any) -> None:
-        super().__init__()
-        self._workflow = workflow
+    def is_shown(record: logging.LogRecord) -> bool:
+        if workflow.executor_plugin is not None and workflow.execution_settings is not None and not workflow.dryrun:
+            claim()
+        return True
 
-    def emit(self, record: logging.LogRecord) -> None:
-        if self._workflow.executor_plugin is not None and self._workflow.execution_settings is not None:  # it executes
-            snakemake_log.removeHandler(self)
-            if not self._workflow.dryrun:
-                claim()
+    snakemake_log.addFilter(is_shown)
 
 
 def _prepare(workflow: Any, study: Study, path: Path) -> Flow:
@@ -130,7 +127,7 @@ def _prepare(workflow: Any, study: Study, path: Path) -> Flow:
         if os.environ.pop(CONSOLE, None):  # not in jobs
             Journal.quiet = True
             _quieten(workflow)
-        snakemake_log.addHandler(_Claim(workflow))
+        _claim_before_lock(workflow)
         refuse_stray_rank(several=False)
         if workflow.resource_settings.nodes and workflow.resource_settings.cores == 1:
             # So does Snakemake begin a dry run for a cluster, and would show that no job had more than one core.

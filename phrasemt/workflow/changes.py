@@ -9,6 +9,7 @@ code and edited artefacts.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import re
 from collections import defaultdict
@@ -73,9 +74,16 @@ class Changes:
 def _is_edited(path: str, digest: str, job: _Job, thorough: bool) -> bool:
     """Whether a file that no stage wrote is there and is not the one that the job read."""
     with contextlib.suppress(FileNotFoundError):
-        if thorough or Path(path).stat().st_mtime > sidecar_path(job.path).stat().st_mtime:
-            return digest_file(path) != digest
+        text = Path(path).stat()
+        if thorough or text.st_mtime > sidecar_path(job.path).stat().st_mtime:
+            return _digest(path, text.st_ino, text.st_ctime_ns) != digest
     return False
+
+
+@functools.cache
+def _digest(path: str, inode: int, changed: int) -> str:
+    """The sha256 of a text, computed once for each change: several jobs read it, and `status --watch` looks often."""
+    return digest_file(path)
 
 
 def _counted(number: int, one: str, several: str) -> str:

@@ -8,12 +8,15 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
+import psutil
 import pytest
 from processes import PATIENCE, wait_until
 from workplace import STUDY
 
-from phrasemt.commands.run import run
+from phrasemt.commands.run import _follow, _Progress, run
 from phrasemt.errors import PhrasemtError
+
+_ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 
 
 def _run(folder: Path, study: str) -> subprocess.CompletedProcess[str]:
@@ -87,7 +90,7 @@ def _start(folder: Path, end: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("signum", _ENDING)
 def test_a_signal_to_the_command_alone_stops_the_run(tmp_path: Path, signum: signal.Signals) -> None:
     run = _start(tmp_path, "stopped")
     wait_until(lambda: len(list(tmp_path.glob("logs/demo/runs/*.json"))) > 1, run)
@@ -98,6 +101,41 @@ def test_a_signal_to_the_command_alone_stops_the_run(tmp_path: Path, signum: sig
         "Stopped after 1 of 3 jobs. Saved: b.1 at update 35 of 225.",
         "Next: the same command goes on. `phrasemt status demo` shows where the run is.",
     ]
+
+
+def test_a_run_behind_an_ampersand_ends_at_sigterm(tmp_path: Path) -> None:
+    """A shell without job control lets what it starts behind `&` ignore SIGINT, by which the run stops Snakemake."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        run = _start(tmp_path, "stopped")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    wait_until(lambda: len(list(tmp_path.glob("logs/demo/runs/*.json"))) > 1, run)
+    run.send_signal(signal.SIGINT)
+    run.send_signal(signal.SIGTERM)
+    output, _ = run.communicate(timeout=PATIENCE)
+    assert run.returncode == 128 + signal.SIGTERM
+    assert "Stopped after 1 of 3 jobs." in output
+
+
+def test_a_mistake_of_the_display_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snakemake has a process group of its own, so nobody would stop it any more."""
+    seen = list[int]()
+
+    def fail(progress: _Progress) -> None:
+        seen.append(progress._process)
+        raise ZeroDivisionError
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_Progress, "look", fail)
+    signals = {signum: signal.getsignal(signum) for signum in _ENDING}
+    try:
+        with pytest.raises(ZeroDivisionError):
+            _follow([sys.executable, "-c", "import time; time.sleep(600)"], Path("demo"))
+    finally:
+        for signum, handler in signals.items():
+            signal.signal(signum, handler)
+    assert not psutil.pid_exists(seen[0])
 
 
 def test_a_line_for_each_job_and_an_error_once(tmp_path: Path) -> None:
