@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> None:
     sys.stdout.flush()
     code, signals = _follow([*command, *options.snakemake], options.study)
     if code:
-        sys.exit(128 + signals[0] if signals else code)
+        sys.exit(128 + signals[0] if signals else code if code > 0 else 128 - code)  # below 0: it was killed
     if Path(Paths(study_name(options.study)).markdown_table).exists():  # not after --dry-run or --until
         show.run(Namespace(study=options.study, full=False, figures=None))
 

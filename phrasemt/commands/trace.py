@@ -32,13 +32,12 @@ from phrasemt.files.lines import count_lines, read_lines
 from phrasemt.study.schema import Study
 from phrasemt.study.tokenization import Side
 from phrasemt.syntax.annotations import Annotations, parser_tokens, sentence_key
-from phrasemt.syntax.trees import Tree, parse_tree
 from phrasemt.workflow.changes import changes_since
 
 _ROW = re.compile(r"[1-9][0-9]{0,17}")
-_COLUMNS, _WIDEST_TREE = 100, 60
+_COLUMNS = 100
 _TRANSLATED = (Paths.translations, Paths.translated_text, Paths.translated_tokens)
-# What is shown: a label, its text, which may have several lines, and the file that it is from.
+# What is shown: a label, its text, and the file that it is from.
 View = tuple[str, str, Path]
 
 
@@ -89,7 +88,7 @@ def run(options: argparse.Namespace) -> None:
     for name, views in sections.items():
         print(name)
         for label, text, path in views:
-            lines = [*text.split("\n"), *([f"[{path}]"] if options.files else [])]
+            lines = [text, *([f"[{path}]"] if options.files else [])]
             for number, part in enumerate(part for line in lines for part in _wrapped(line, _COLUMNS - width - 2)):
                 print(f"  {label if number == 0 else '':<{width}}{part}".rstrip())
 
@@ -129,9 +128,7 @@ def _parse(pair: Pair, tokens: str) -> Iterator[View]:
     for path in sorted(Path().glob(str(pattern))) if words else ():
         (annotation,) = Annotations.open([path]).find([sentence_key(words)])
         if annotation is not None and annotation.text is not None:
-            lines = list(draw(parse_tree(annotation.text, path), words))
-            bracketed = re.sub(r" (\d+)\)", lambda leaf: f" {words[int(leaf[1])]})", annotation.text)
-            yield "parse", "\n".join(lines) if max(map(len, lines)) <= _WIDEST_TREE else bracketed, path
+            yield "parse", re.sub(r" (\d+)\)", lambda leaf: f" {words[int(leaf[1])]})", annotation.text), path
         elif annotation is not None:
             yield "parse", f"none: {annotation.failure}", path
 
@@ -179,22 +176,6 @@ def _bracketed(subwords: list[str], ends: list[int], labels: list[str] | None = 
     spans = [" ".join(subwords[start:end]) for start, end in itertools.pairwise([0, *ends])]
     named = [f"{label} {span}" for label, span in zip(labels, spans, strict=True)] if labels else spans
     return " ".join(f"[{span}]" for span in named)
-
-
-def draw(tree: Tree, words: list[str]) -> Iterator[str]:
-    """Yield a line for every node, with the branches on the left; the line of a leaf has its word."""
-    waiting: list[tuple[Tree, str, str]] = [(tree, "", "")]  # node, text before it, text before the nodes below it
-    while waiting:  # no recursion: trees of long sentences are deep
-        node, before, below = waiting.pop()
-        if node.word is not None:
-            yield f"{before}{node.label} {words[int(node.word)]}"
-            continue
-        yield f"{before}{node.label}"
-        last = len(node.children) - 1
-        waiting += [
-            (child, f"{below}{'└─ ' if number == last else '├─ '}", f"{below}{'   ' if number == last else '│  '}")
-            for number, child in reversed([*enumerate(node.children)])
-        ]
 
 
 def _chosen_pair(options: argparse.Namespace) -> Pair:

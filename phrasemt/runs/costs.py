@@ -1,6 +1,5 @@
 """What jobs cost, by the benchmarks that Snakemake records of finished jobs.
 
-A job whose outputs came from the cache does not count, because the next one may not find its outputs there.
 Snakemake records benchmarks and nothing estimates from them.
 """
 

@@ -50,11 +50,13 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return result
 
 
-def _resources_of_snakemake(resources: Mapping[str, Any]) -> dict[str, Any]:
+def _resources_of_snakemake(resources: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Resources of a rule as Snakemake must read them. It evaluates text as Python, and knows no times of Slurm.
 
-    A partition `all` would be the function of that name, and `int-long` a subtraction.
+    A partition `all` would be the function of that name, and `int-long` a subtraction. None, which removes, stays.
     """
+    if resources is None:
+        return None
     result = dict(resources)
     for key, value in resources.items():
         if key in _NAMES and isinstance(value, str) and _NAME.fullmatch(value):

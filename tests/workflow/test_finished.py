@@ -89,7 +89,7 @@ def test_a_pair_can_be_traced_to_its_translation(undisturbed: Workplace) -> None
     assert labels[-8:] == ["raw", "tokens", "subwords", "chunks", "subwords", "score", "text", "differs"]
     source = (undisturbed.results / "demo.en-de" / "tokens" / "test.en").read_text().split("\n")[2].split(" ")
     parse = done.stdout.partition("  parse ")[2].partition("  phrases ")[0]
-    assert [word.rstrip(")") for word in parse.split() if not word.startswith("(")] == source, "in brackets: it is deep"
+    assert [word.rstrip(")") for word in parse.split() if not word.startswith("(")] == source
     chunks = done.stdout.partition("  chunks ")[2].partition("output\n")[0]
     assert re.search(r"\[[A-Z]+ \S", chunks), "labels of a chunker that has hardly learned"
     assert "[eos </s>]" in " ".join(chunks.split())

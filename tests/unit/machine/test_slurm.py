@@ -212,6 +212,15 @@ def test_names_and_times_of_slurm_are_those_that_a_job_asks_for(
     assert complete["default-resources"][key] == complete["set-resources"]["score_system"][key] == expected
 
 
+def test_null_removes_the_lines_of_a_rule(slurm: StandIn, repository: Path) -> None:
+    DELIVERED.parent.mkdir()
+    DELIVERED.write_bytes((repository / DELIVERED).read_bytes())
+    SITE.write_text("set-resources: {train_model: null}\n")
+    assert main(["slurm"]) == 0
+    delivered, complete = (parse_yaml(path.read_text())["set-resources"] for path in (DELIVERED, COMPLETE))
+    assert delivered.keys() - complete.keys() == {"train_model"}
+
+
 def test_a_cluster_without_gpus_asks_for_none(slurm: StandIn, repository: Path) -> None:
     DELIVERED.parent.mkdir()
     DELIVERED.write_bytes((repository / DELIVERED).read_bytes())
