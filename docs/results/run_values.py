@@ -12,16 +12,18 @@ import functools
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from runs import FOLDER, Run, TestSet, read_runs
 
-from phrasemt.artefacts.scores import MetricComparison
+from phrasemt.artefacts.scores import MetricComparison, MetricScore
 from phrasemt.commands._prices import Prices, rate_of
 from phrasemt.files.yaml import parse_yaml
 from phrasemt.scoring.gains import GainByLength, Gains, PairedTest, groups_up_to, quarters
+from phrasemt.scoring.scores import NATS
 from phrasemt.scoring.significance import (
     ResampledRuns,
     SeedVariation,
@@ -37,7 +39,9 @@ from phrasemt.scoring.statistics import REFERENCE_LENGTH, SYSTEM_LENGTH
 from phrasemt.study.architectures import RecurrentModel
 from phrasemt.study.reading import load_study
 
-_METRICS = ("bleu_tok", "bleu_tok_compound_split", "bleu_detok", "chrf2", "ter")
+_METRICS = ("bleu_tok", "bleu_tok_uncased", "bleu_tok_compound_split", "bleu_detok", "chrf2", "ter")
+# Beside the metrics: nats per token of dev with the last weights. Less is better; trainings differ, not sentences.
+DEV_NATS = "dev_nats"
 
 STUDIES: dict[str, dict[str, Any]] = parse_yaml((FOLDER / "studies.yaml").read_text())
 
@@ -108,6 +112,11 @@ def _variations(study: str, dataset: str) -> dict[str, dict[str, SeedVariation]]
     return seed_variations((kind_of(key), _resampled(key)) for key in _repeated(study, dataset))
 
 
+def is_baseline(other: str, system: str) -> bool:
+    """Whether the tables mark the difference of a system to another one."""
+    return any(system in compared and compared[system] == other for compared in COMPARED.values())
+
+
 def kind_of(key: str) -> str:
     """Among which systems deviations between trainings are pooled; Moses is no model of ours."""
     model = runs(key)[0].record.get("model")
@@ -128,7 +137,18 @@ def _resampled(key: str) -> ResampledRuns:
     for scores in (part.scores for part in parts(key)):
         printed = {name: metric for name, metric in scores.metrics.items() if name in _METRICS}
         of_runs.append(scores.model_copy(update={"metrics": printed}))
-    return resample(of_runs, **DRAWS)
+    found = resample(of_runs, **DRAWS)
+    if not runs(key)[0].evaluations:  # Moses
+        return found
+    nats = np.log([run.evaluations["dev_perplexity"][-1] for run in runs(key)])
+    metric = MetricScore(score=0, metric="mean", better="lower", signature="nats per token of dev|forced decoding")
+    return replace(
+        found,
+        metrics={**found.metrics, DEV_NATS: metric},
+        scores={**found.scores, DEV_NATS: nats},
+        statistics={**found.statistics, DEV_NATS: np.broadcast_to(nats[:, None, None], (len(nats), 1000, 1))},
+        samples={**found.samples, DEV_NATS: np.broadcast_to(nats[:, None], (len(nats), DRAWS["samples"]))},
+    )
 
 
 def words_of(part: TestSet) -> NDArray[np.int64]:
@@ -147,26 +167,42 @@ LENGTHS = (9, 12, 16)
 
 
 @functools.cache
-def by_length(system: str, other: str = "", metric: str = "bleu_tok") -> GainByLength:
-    """The gain of a system over another one, or its baseline, by the words of the source."""
+def by_length(
+    system: str, other: str = "", metric: str = "bleu_tok", limits: tuple[int, ...] | None = None
+) -> GainByLength:
+    """The gain of a system over another one, or its baseline, by the words of the source.
+
+    limits: of the groups; by default `LENGTHS` on Multi30k, and quarters elsewhere. The metric `NATS` is that of the
+    references of the test set under forced decoding.
+    """
     study = system.split("/")[0]
-    baseline, repeated = other or family_of(system)[1], _repeated(study, runs(system)[0].dataset)
+    baseline = other or family_of(system)[1]
     words = words_of(parts(system)[0])
     of_captions = study.startswith("multi30k")
     gains = Gains(
         name=study,
-        of_systems={key: [part.scores for part in parts(key)] for key in dict.fromkeys([*repeated, baseline, system])},
+        of_systems={
+            key: [part.forced if metric == NATS else part.scores for part in parts(key)]
+            for key in repeated_with(system, baseline)
+        },
         words=words,
         metric=metric,
-        test=PairedTest(
-            samples=1000,
-            seed=12345,
-            repeated=repeated,
-            kinds={key: kind_of(key) for key in (*repeated, baseline, system)},
-        ),
+        test=paired_test(system, baseline),
     )
-    groups = groups_up_to(LENGTHS) if of_captions else quarters(words)
+    groups = groups_up_to(limits or LENGTHS) if of_captions or limits else quarters(words)
     return gains.of(baseline, system, groups=groups, joint=[(13, None)] if of_captions else [])
+
+
+def repeated_with(system: str, other: str) -> list[str]:
+    """The systems that tell how much trainings differ, and the two that are compared."""
+    return list(dict.fromkeys([*_repeated(system.split("/")[0], runs(system)[0].dataset), other, system]))
+
+
+def paired_test(system: str, other: str) -> PairedTest:
+    """How gains of groups of sentences or pairs are tested."""
+    repeated = _repeated(system.split("/")[0], runs(system)[0].dataset)
+    kinds = {key: kind_of(key) for key in (*repeated, other, system)}
+    return PairedTest(samples=1000, seed=12345, repeated=repeated, kinds=kinds)
 
 
 def name(key: str) -> str:
@@ -215,14 +251,19 @@ def bound(system: str, metric: str = "bleu_tok", other: str = "") -> str:
 def gain(system: str, metric: str = "bleu_tok", other: str = "") -> str:
     """The difference to another system, or to the baseline; a difference in BLEU to the baseline has a mark."""
     mark = ""
-    if not other and metric.startswith("bleu"):
-        mark = mark_of(_corrected(tuple(family_of(system)[0].items()), metric).get(system))
+    if not other and metric.startswith(("bleu", DEV_NATS)):
+        mark = mark_of(corrected_p(system, metric))
     return unmarked_gain(system, metric, other) + mark
 
 
 def unmarked_gain(system: str, metric: str, other: str = "") -> str:
     """The difference, as in the table of a run that tests nothing."""
-    return f"{comparison(system, other or family_of(system)[1])[metric].difference.value:+.2f}"
+    value = comparison(system, other or family_of(system)[1])[metric].difference.value
+    return f"{value:+.{decimals_of(metric)}f}"
+
+
+def decimals_of(metric: str) -> int:
+    return 3 if metric == DEV_NATS else 2
 
 
 @functools.cache
@@ -235,7 +276,7 @@ def _corrected(family: tuple[tuple[str, str], ...], metric: str) -> dict[str, fl
 def interval(system: str, metric: str = "bleu_tok", other: str = "") -> str:
     """The 95 % interval of a difference."""
     ends = comparison(system, other or family_of(system)[1])[metric].difference
-    return f"{ends.low:.2f} to {ends.high:.2f}"
+    return f"{ends.low:.{decimals_of(metric)}f} to {ends.high:.{decimals_of(metric)}f}"
 
 
 def interval_over_sentences(system: str, metric: str = "bleu_tok") -> str:
@@ -253,7 +294,11 @@ def p(system: str, metric: str = "bleu_tok", other: str = "") -> str:
 
 def corrected(system: str, metric: str = "bleu_tok") -> str:
     """The p-value of the difference to the baseline, corrected for the systems that are tested together (Holm)."""
-    return p_text(_corrected(tuple(family_of(system)[0].items()), metric).get(system))
+    return p_text(corrected_p(system, metric))
+
+
+def corrected_p(system: str, metric: str) -> float | None:
+    return _corrected(tuple(family_of(system)[0].items()), metric).get(system)
 
 
 def power(system: str, metric: str = "bleu_tok", other: str = "") -> str:
@@ -311,14 +356,21 @@ def right(key: str) -> str:
 
 def boundaries(key: str) -> str:
     """Boundaries of chunks decided right, in percent."""
+    return _chunks(key, "boundary_acc")
+
+
+def labels(key: str) -> str:
+    """Labels of chunks decided right as the authors' scorer counts them, in percent."""
+    return _chunks(key, "label_acc_paper")
+
+
+def _chunks(key: str, accuracy: str) -> str:
     (part,) = parts(key)
-    return f"{100 * part.chunks['boundary_acc']:.1f}"
+    return f"{100 * part.chunks[accuracy]:.1f}"
 
 
-def dev_nats(key: str, other: str) -> str:
-    """The difference of the averaged weights to those of another system, in nats per token of dev; less is better."""
-    one, two = (statistics.mean(math.log(run.average["dev_perplexity"]) for run in runs(of)) for of in (key, other))
-    return f"{one - two:+.3f}"
+def length(key: str) -> str:
+    return f"{length_ratio(key):.2f}"
 
 
 def perplexity(key: str) -> str:

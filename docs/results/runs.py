@@ -24,6 +24,7 @@ import numpy as np
 from phrasemt.artefacts.paths import RESULTS
 from phrasemt.artefacts.scores import CONVENTIONS, Scores
 from phrasemt.files.lines import read_lines
+from phrasemt.scoring.scores import NATS, forced_scores
 from phrasemt.scoring.statistics import corpus_scores
 from phrasemt.study.reading import load_study
 from phrasemt.workflow.changes import changes_since
@@ -68,6 +69,12 @@ class TestSet:
             metrics=metrics,
             statistics=_transposed(self.statistics),
         )
+
+    @property
+    def forced(self) -> Scores:
+        """Nats per token of the references under forced decoding."""
+        nats, tokens = self.attention["sentence_nats"], self.attention["sentence_tokens"]
+        return forced_scores(NATS, "lower", zip(nats, tokens, strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import ledger
 import run_values
 from run_values import (
     STUDIES,
@@ -39,13 +40,14 @@ from run_values import (
 )
 from runs import FOLDER, Run
 
-from phrasemt.printed.results import baseline_place, figure_at, row_at
+from phrasemt.printed.results import LEDGER, baseline_place, figure_at, row_at
 from phrasemt.report.figures import Series, draw_categories, draw_curves
 from phrasemt.scoring.significance import p_text
 
 DOCS = FOLDER.parent
 DOCUMENTS = [
     DOCS.parent / "README.md",
+    DOCS / "claims.md",
     DOCS / "findings.md",
     DOCS / "results.md",
     DOCS / "log" / "results.md",
@@ -287,6 +289,7 @@ def _tables_of(study: str) -> Iterator[tuple[str, Callable[[], Table]]]:
 
 
 TABLES: dict[str, Callable[[], Table]] = {
+    **{f"claims/{paper}": functools.partial(ledger.rows, paper) for paper in ledger.CLAIMS},
     **{
         f"{one['table']}/{name}": make
         for study, one in STUDIES.items()
@@ -418,3 +421,4 @@ if __name__ == "__main__":
             document.write_text(with_tables(document.read_text()))
         for file, make in WRITTEN.items():
             (FOLDER / file).write_text(make())
+        LEDGER.write_text((DOCS / "claims.md").read_text())

@@ -1,4 +1,4 @@
-"""`phrasemt papers [PAPER]`: list every figure of the papers, and what studies know of them.
+"""`phrasemt papers [PAPER]`: list every figure of the papers, their claims, and what studies know of the figures.
 
 A study knows of them by its table, its artefacts, and the sheets of raters.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import csv
 import logging
+import re
 import sys
 import textwrap
 from collections import defaultdict
@@ -23,6 +24,7 @@ from phrasemt.artefacts.table import Table
 from phrasemt.commands._arguments import FILE_OR_NAME, changes_of, finished_file, study_name
 from phrasemt.files.lines import read_lines
 from phrasemt.printed.results import (
+    LEDGER,
     Figure,
     Paper,
     SizeKind,
@@ -77,6 +79,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ratings", type=Path, metavar="FOLDER", help="filled sheets of `phrasemt ratings`, for figures of raters"
     )
+    parser.add_argument(
+        "--claims", action="store_true", help="what the paper says in sentences, each with the verdict of our trainings"
+    )
     parser.add_argument("--studies", action="store_true", help="list the files in studies/ that stand for the paper")
 
 
@@ -90,8 +95,8 @@ def run(options: argparse.Namespace) -> None:
         if (changes := changes_of(study)) is not None:
             changes.refuse()
     papers = [paper_named(options.paper)] if options.paper else list(load_papers().values())
-    if options.studies:
-        print(*_studies_of(papers), sep="\n")
+    if options.studies or options.claims:
+        print(*(_studies_of(papers) if options.studies else _claims_of(papers)), sep="\n")
         return
     studies, form = options.study or [], options.format
     ratings = {one.system: one for one in score_sheets(options.ratings)[0]} if options.ratings else {}
@@ -112,6 +117,19 @@ def _studies_of(papers: Sequence[Paper]) -> Iterator[str]:
         places = (dataset.stands_for for dataset in load_study(path).datasets.values())
         if names & {place.partition("/")[0] for place in places if place}:
             yield path.as_posix()
+
+
+def _claims_of(papers: Sequence[Paper]) -> Iterator[str]:
+    """The lines of docs/claims.md about papers: each claim, and below it the verdict and why."""
+    _, *tables = re.split(r"<!-- table: claims/(\w+) -->\n", LEDGER.read_text(encoding="utf-8"))
+    of_paper = dict(zip(tables[::2], tables[1::2], strict=True))
+    for paper in papers:
+        yield f"{paper.authors}, {paper.title}"
+        for row in re.findall(r"^\|(.*)\|$", of_paper.get(paper.paper, ""), re.MULTILINE)[2:]:
+            claim, verdict, why = (cell.strip().replace("**", "") for cell in row.split("|"))
+            yield from textwrap.wrap(claim, 110, initial_indent="- ", subsequent_indent="  ")
+            for text in filter(None, (verdict, why)):
+                yield from textwrap.wrap(text, 110, initial_indent="    ", subsequent_indent="    ")
 
 
 def _describe(paper: Paper, known: Mapping[PrintedAt, Sequence[Known]] | None) -> Iterator[str]:

@@ -1,8 +1,7 @@
 """Every figure that a paper prints, with its convention (data: one YAML file for each paper, beside this module).
 
-A row of a table lists its cells by column. A table without columns holds systems that only the text names. `phrasemt
-papers` lists the figures. A system of a study stands for rows (`stands_for: xu2020/table-2/max`), a data set for the
-data of a paper (`stands_for: xu2020/en-de`).
+A row of a table lists its cells by column. `phrasemt papers` lists the figures. A system of a study stands for rows
+(`stands_for: xu2020/table-2/max`), a data set for the data of a paper (`stands_for: xu2020/en-de`).
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from phrasemt.fields import Language, Name, Number, Settings, Title, refuse
 from phrasemt.files.yaml import parse_yaml
 
 FOLDER = Path(__file__).parent
+LEDGER = FOLDER / "claims.md"  # docs/claims.md, which an installation without a clone lacks
 CostKind = Literal["parameters", "training", "decoding"]
 SizeKind = Literal["pairs", "source words", "target words", "vocabulary", "longest side"]
 Value = Annotated[float, Number()]

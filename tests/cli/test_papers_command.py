@@ -107,3 +107,11 @@ def test_sheets_of_raters_fill_table_4(capsys: pytest.CaptureFixture[str]) -> No
     sheet.write_text(sheet.read_text().replace("c\t\t\t\t", "c\t3\t4\t0\t1"))
     assert main(["papers", "zhou2017", "--study", "en-de.yaml", "--ratings", "sheets", "--format", "csv"]) == 0
     assert "bi-scale,3.35,3.00,3.71,4.00,47,0,26,100" in (capsys.readouterr().out)
+
+
+def test_the_ledger_of_a_paper_needs_no_clone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["papers", "nguyen2020", "--claims"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    place = lines.index("- Static scores are worse (After Eq. (6))")
+    assert lines[place + 1].startswith("    undecided (")
+    assert not any("Big gains" in line or "|" in line for line in lines)

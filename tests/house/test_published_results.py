@@ -10,6 +10,7 @@ import json
 import re
 from pathlib import Path
 
+import ledger
 import numpy as np
 import pytest
 import run_values
@@ -20,6 +21,7 @@ from run_values import COMPARED, DRAWS, deviation
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from phrasemt.commands.plan import PUBLISHED
+from phrasemt.printed.results import LEDGER
 from phrasemt.scoring.significance import mark_of
 
 FILES = sorted(path for path in runs.FOLDER.iterdir() if path.is_file())
@@ -49,6 +51,50 @@ def test_a_table_is_computed_or_named_as_one_without_a_file(document: Path) -> N
     assert measured
     marker = r"<!-- (?:table: \S+|no file) -->"
     assert not [heading for heading, before in measured.items() if not re.fullmatch(marker, before)]
+
+
+def test_figures_bear_each_verdict() -> None:
+    """A verdict without a figure decides nothing, or counts."""
+    results = [
+        (claim["claim"], one) for of in ledger.CLAIMS.values() for claim in of for one in claim.get("results", [])
+    ]
+    assert not [
+        f"{claim}: {ledger.borne(one)}" for claim, one in results if "by" in one and ledger.borne(one) != one["verdict"]
+    ]
+    of_equations = {one["verdict"] for _, one in results if "by" not in one}
+    assert of_equations <= {"one training, not tested", "shown, by counting"}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "p", "expected", "verdict"),
+    [
+        (0.1, 2.0, 0.03, "gain", "shown, also by size"),
+        (-2.0, -0.1, 0.03, "gain", "opposite shown"),
+        (-0.1, 2.0, 0.07, "gain", "undecided"),
+        (0.1, 2.0, 0.07, "gain", "undecided"),  # the interval is not corrected, p is
+        (0.1, 2.0, None, "gain", "one training, not tested"),
+        (-0.6, 2.0, 0.4, "no loss", "loss no larger than"),
+        (-0.7, 2.0, 0.4, "no loss", "undecided"),
+        (-0.6, -0.1, 0.03, "no loss", "opposite shown"),
+        (0.1, 0.6, 0.03, "no difference", "opposite shown"),
+        (-0.3, 0.6, 0.4, "no difference", "loss no larger than"),
+        (-0.3, 0.7, 0.4, "no difference", "undecided"),
+    ],
+)
+def test_a_planted_figure_bears_one_verdict(low, high, p, expected, verdict, monkeypatch) -> None:
+    """A control gains 1 to 2 BLEU, a second one nothing."""
+    planted = {
+        "deciding": ledger.Figure(text="", unit="BLEU", gain=(low, high), p=p),
+        "size": ledger.Figure(text="", unit="BLEU", gain=(1, 2), p=0.001),
+        "network": ledger.Figure(text="", unit="BLEU", gain=(-1, 2), p=0.3),
+    }
+    monkeypatch.setattr(ledger, "figure_of", planted.__getitem__)
+    controls = {"without phrases": "network", "by size": "size"}
+    assert ledger.borne({"by": "deciding", "expect": expected, "controls": controls}) == verdict
+
+
+def test_the_package_has_the_ledger() -> None:
+    assert LEDGER.read_text() == (tables.DOCS / "claims.md").read_text()
 
 
 def test_plan_takes_the_published_deviation() -> None:

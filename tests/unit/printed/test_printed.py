@@ -51,6 +51,9 @@ def test_the_largest_gains_of_the_text_are_those_of_the_tables() -> None:
     for pair in ("en-de", "en-ru", "en-fr"):
         gain = value("nguyen2020/table-1/phrasal-3", pair) - value("nguyen2020/table-1/base", pair)
         assert gain == pytest.approx(value("nguyen2020/text/phrasal", pair))
+    for row, pair, decimals in (("2", "en-de", 1), ("2", "de-en", 1), ("4", "en-ru", 2), ("4", "ru-en", 2)):
+        gain = value(f"nguyen2020/table-2/phrasal-{row}", pair) - value("nguyen2020/table-2/base", pair)
+        assert round(gain, decimals) == value(f"nguyen2020/text-2/phrasal-{row}", pair)
     perplexities = [value(f"nguyen2020/table-3/{row}", "perplexity") for row in ("phrasal-2", "base")]
     assert round(perplexities[0] - perplexities[1], 1) == value("nguyen2020/text/phrasal", "perplexity")
 
