@@ -194,11 +194,12 @@ class Power(Settings):
 class MetricComparison(Settings):
     """The comparison in one convention: both systems (mean over seeds) and their difference, system minus baseline.
 
-    Estimates are over sentences and trainings, or over sentences alone if nobody knows how far trainings differ; then
-    there is no power. p_value: two-sided, over both, by which the table marks (phrasemt/scoring/significance.py); None
-    if it is not known how far trainings differ, and for one training beside one. one_sided: the 90 % interval of a
-    difference that is tested; within a margin, the systems are equal up to this margin. p_of_sentences: two-sided, over
-    the choice of sentences alone; koehn2004: likewise, one-sided, to stand beside a mark that a paper prints.
+    Estimates are over sentences and trainings, or over sentences alone if nobody knows how far trainings of the kind of
+    the system differ, for a difference those of both systems; then there is no power. p_value: two-sided, over both, by
+    which the table marks (phrasemt/scoring/significance.py); None if it is not known how far trainings differ, and for
+    one training beside one. one_sided: the 90 % interval of a difference that is tested; within a margin, the systems
+    are equal up to this margin. p_of_sentences: two-sided, over the choice of sentences alone; koehn2004: likewise,
+    one-sided, to stand beside a mark that a paper prints.
     """
 
     better: Better

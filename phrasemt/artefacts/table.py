@@ -20,8 +20,9 @@ Verdict = Literal["reproduced", "within noise", "not reproduced", "other data", 
 class Cell(Settings):
     """A number of the table.
 
-    value: unrounded. text: as printed. mark: of significance. better: which values are. signature: the convention of
-    the score. sources: the files that the number was computed from.
+    value: unrounded. text: as printed. mark: of significance. note: beside the number in tables, such as the length of
+    the translations. better: which values are. signature: the convention of the score. sources: the files that the
+    number was computed from.
     by_seed, deviation: of a mean, the values and their sample standard deviation.
     low, high: 95 % interval, of scores and of differences. Of a difference, p_value: corrected for the number of
     systems, the mark shows it, None if it is not tested; uncorrected, one_sided, koehn2004: as in `MetricComparison`;
@@ -32,6 +33,7 @@ class Cell(Settings):
     text: str
     decimals: int = 2
     mark: str = ""
+    note: str = ""
     better: Better
     signature: str
     sources: list[DigestedFile]
@@ -68,8 +70,9 @@ class Row(Settings):
     cells: dict[str, Cell]
 
     def printed(self, column: Column) -> str:
-        """Return the text of a column: the number with its mark, or nothing for a missing cell."""
-        return self.cells[column.key].text + self.cells[column.key].mark if column.key in self.cells else ""
+        """Return the text of a column: the number with its mark and its note, or nothing for a missing cell."""
+        cell = self.cells.get(column.key)
+        return "" if cell is None else cell.text + cell.mark + (f", {cell.note}" if cell.note else "")
 
 
 class Block(Settings):

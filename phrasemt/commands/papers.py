@@ -35,7 +35,7 @@ from phrasemt.printed.results import (
     paper_named,
     row_at,
 )
-from phrasemt.report.costs import beside_papers, costs, relative_costs
+from phrasemt.report.costs import beside_papers, costs
 from phrasemt.report.sections.trainings import read_training
 from phrasemt.report.tables import latex_tabular, markdown_rows
 from phrasemt.runs.display import table
@@ -224,13 +224,10 @@ def known_figures(given: Path, ratings: Mapping[str, SystemRating]) -> Iterator[
     if given.suffix:
         study = load_study(given)
         trainings = [read_training(path) for path in sorted(Path().glob(Paths(study.study).training_record.glob))]
-        ours_and_theirs = relative_costs(dict(content.systems), content.baselines, costs(study.study, trainings))
-        printed_costs = [cost for cost in compared_costs(study) if cost.cost != "parameters"]
-        for cost in beside_papers(printed_costs, ours_and_theirs):
-            ours = (
-                "" if cost.ours is None else f"{cost.ours:.2f} times {cost.compared.unit} (printed: {cost.printed:.2f})"
-            )
-            yield (cost.compared.row, cost.compared.heading), Known(ours, "", cost.verdict)
+        ours = costs(study.study, trainings)
+        for cost in beside_papers(list(compared_costs(study)), content.baselines, ours):
+            text = f"{cost.ours:.2f} times {cost.compared.unit} (printed: {cost.printed:.2f})" if cost.ours else ""
+            yield (cost.compared.row, cost.compared.heading), Known(text, "", cost.verdict)
         yield from _of_ratings(study, ratings)
         yield from _of_data(study)
 

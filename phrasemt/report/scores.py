@@ -128,8 +128,7 @@ def _score_block(
             for name, metric in first.metrics.items()
         }
         if system in ratios:
-            text = f"{cells[_NOTED].text}, length {ratios[system]:.2f}"
-            cells[_NOTED] = cells[_NOTED].model_copy(update={"text": text})
+            cells[_NOTED] = cells[_NOTED].model_copy(update={"note": f"length {ratios[system]:.2f}"})
         if system in of_nats:
             nats = of_nats[system].first.metrics[NATS]
             cells[NATS] = of_nats[system].mean(_score_in(NATS), nats.signature, better=nats.better, decimals=3)
@@ -266,7 +265,6 @@ def _note_on_differences(settings: MakeTable, comparisons: Sequence[Comparison],
     if len(draws) > 1:
         what = "comparisons with different numbers of bootstrap samples, or different seeds"
         raise MismatchError(what, found=sorted(draws), next_step="delete the comparisons and run again")
-    systems = len({file.system for file in comparisons})
     titles = dict(settings.systems)
     others = [
         f"of {titles[name]} to {titles[baseline]}"
@@ -276,9 +274,10 @@ def _note_on_differences(settings: MakeTable, comparisons: Sequence[Comparison],
     to_others = "".join(f"; {other}" for other in others)
     difference = f"{DIFFERENCE}: to {titles[settings.baseline]}{to_others}"
     key = _difference_key(_NOTED)
-    if not any(row.cells[key].p_value is not None for row in rows.values() if key in row.cells):
+    tested = sum(key in row.cells and row.cells[key].p_value is not None for row in rows.values())
+    if not tested:
         return f"{difference}."
-    corrected = f", Holm correction for {systems} systems" if systems > 1 else ""
+    corrected = f", Holm correction for {tested} systems" if tested > 1 else ""
     return (
         f"{difference}; † p < 0.05, ‡ p < 0.01: two-sided paired bootstrap over sentences and trainings, "
         f"{comparisons[0].samples:,} samples{corrected}."

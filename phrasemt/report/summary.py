@@ -16,7 +16,7 @@ from phrasemt.scoring.significance import FEWEST, p_text
 BLEU = "bleu_tok"
 _MAIN = {BLEU: "BLEU", "chrf2": "chrF2", "ter": "TER"}  # and metrics of your own
 GAIN = f"{DIFFERENCE}, 95 % interval"
-_NAMED = 3  # systems that the first sentence names; of more, the largest gain and the largest loss
+_NAMED = 3  # systems that the first sentence names; of more, the best and the worst
 Rows = list[list[str]]  # headings first
 
 
@@ -165,18 +165,28 @@ def answer(table: Table) -> str:
         largest = max(tested, key=lambda gain: abs(gain.gained))
         shown = max((gain.cell.power.detectable for gain in tested if gain.cell.power), default=0.0)
         detected = f"; a difference of {shown:.1f} BLEU would have been detected" if shown else ""
-        return f"No difference is significant: {largest.text} {over}{detected}."
-    named = found if len(found) <= _NAMED else _extremes(found)
-    between = f", and {len(found) - len(named)} others lie between" if len(found) > len(named) else ""
+        none = "No difference" if len(tested) == len(found) else "No tested difference"
+        return f"{none} is significant: {largest.text} {over}{detected}."
+    named = found if len(found) <= _NAMED else [max(found, key=_gained), min(found, key=_gained)]
+    others = len(found) - len(named)
+    between = f", and {others} other{'s lie' if others > 1 else ' lies'} between" if others else ""
     not_tested = {1: "the difference is not tested", 2: "neither difference is tested"}
     untested = not_tested.get(len(found), "no difference is tested")
+    if any(len(seeds) > 1 for seeds in table.trained.values()):
+        return f"{_joined(named)} {over}{between}; {untested}: too few systems were trained several times."
     return f"{_joined(named)} {over}{between}; each system was trained once, so {untested}."
 
 
-def _extremes(found: Sequence[Gain]) -> list[Gain]:
-    """The largest gain and the largest loss, as far as there are any; else the largest and the smallest."""
-    ordered = sorted(found, key=lambda gain: -gain.gained)
-    return [ordered[0], ordered[-1]] if ordered[0].gained >= 0 > ordered[-1].gained else ordered[:1]
+def _gained(gain: Gain) -> float:
+    return gain.gained
+
+
+def _extremes(significant: Sequence[Gain]) -> list[Gain]:
+    """The largest gain and the largest loss, as far as there are any."""
+    best, worst = max(significant, key=_gained), min(significant, key=_gained)
+    if worst.gained >= 0:
+        return [best]
+    return [worst] if best.gained < 0 else [best, worst]
 
 
 def _joined(named: Sequence[Gain]) -> str:
@@ -192,16 +202,8 @@ def _perplexities(table: Table) -> str:
     return f"Perplexity per word on {block.size:,} test sentences: {of_systems}."
 
 
-@dataclass(frozen=True, kw_only=True)
-class PaperTable:
-    """Figures of papers beside ours, a line for each. note: about all of them."""
-
-    rows: Rows
-    note: str
-
-
-def paper_tables(card: Scorecard) -> Iterator[PaperTable]:
-    """Yield the differences on other data than the paper's, and the figures on its data."""
+def paper_tables(card: Scorecard) -> Iterator[tuple[Rows, str]]:
+    """Yield the differences on other data than the paper's, and the figures on its data, each with a note on all."""
     compared = [entry for entry in card.entries if entry.ours is not None]
     others: dict[tuple[str, ...], ScorecardEntry] = {}  # the score and the difference of a row are one comparison
     for entry in (entry for entry in compared if not entry.same_data and entry.printed_difference is not None):
@@ -236,7 +238,7 @@ def _places(entry: ScorecardEntry, card: Scorecard) -> tuple[str, str, str]:
     return f"{entry.paper}, {entry.table.split(':')[0]}", row + marks, test_sets
 
 
-def _paper_table(headings: Sequence[str], rows: Rows, note: str) -> PaperTable:
+def _paper_table(headings: Sequence[str], rows: Rows, note: str) -> tuple[Rows, str]:
     """What all lines share stands in the heading or in the note."""
     columns = list(zip(*rows, strict=True))
     shown: dict[str, Sequence[str]] = dict(zip(headings, columns, strict=False))
@@ -250,4 +252,4 @@ def _paper_table(headings: Sequence[str], rows: Rows, note: str) -> PaperTable:
     shown["row" if len(set(tables)) > 1 else f"row of {tables[0]}"] = of_rows
     if len(set(places)) > 1:
         shown["on"] = places
-    return PaperTable(rows=[list(shown), *map(list, zip(*shown.values(), strict=True))], note=note)
+    return [list(shown), *map(list, zip(*shown.values(), strict=True))], note

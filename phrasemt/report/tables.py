@@ -138,8 +138,8 @@ def to_markdown(table: Table) -> Iterator[str]:
         tables = list(paper_tables(table.scorecard))
         if tables:
             yield from ("", "## Beside the paper")
-        for one in tables:
-            yield from ("", *markdown_rows(one.rows), *_wrapped([one.note]))
+        for rows, note in tables:
+            yield from ("", *markdown_rows(rows), *_wrapped([note]))
         yield from _wrapped([f"[{place}] {note}" for place, note in enumerate(table.scorecard.footnotes, start=1)])
     yield from ("", "## Details")
     for block in (block for block in table.blocks if block.kind != "perplexity"):
@@ -206,9 +206,9 @@ def to_latex(table: Table) -> Iterator[str]:
         rows = main_rows(block) if of_scores else next(rows for _, rows, _ in details(table, block))
         about = "; ".join(note.removesuffix(".") for note in block.notes)
         yield from ("", *latex_tabular(f"{block.heading}. {about}.", f"{table.study}-{block.name}", rows))
-    for number, one in enumerate(paper_tables(table.scorecard) if table.scorecard else (), start=1):
-        caption = f"{table.title}, beside the paper. {one.note}"
-        yield from ("", *latex_tabular(caption, f"{table.study}-paper-{number}", one.rows))
+    for number, (rows, note) in enumerate(paper_tables(table.scorecard) if table.scorecard else (), start=1):
+        caption = f"{table.title}, beside the paper. {note}"
+        yield from ("", *latex_tabular(caption, f"{table.study}-paper-{number}", rows))
 
 
 def latex_tabular(caption: str, label: str, rows: Sequence[Sequence[str]]) -> Iterator[str]:

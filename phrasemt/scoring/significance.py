@@ -309,32 +309,32 @@ def _metric_comparison(
     first. variations: of the kinds of both sides; runs: the number of their trainings.
     """
     difference, differences = values[1] - values[0], sides[1] - sides[0]
+    of_difference = estimate(difference, differences)
     not_better = differences >= 0 if better == "lower" else differences <= 0
     shares = [(variation, 1 / number) for variation, number in zip(variations, runs, strict=True) if variation]
     p_value, one_sided, power = None, None, None
     if len(shares) == len(runs):  # the variation of both sides is known
-        of_difference = over_trainings(difference, differences, shares)
-        estimates = [
-            over_trainings(value, side, [share]).estimate()
-            for value, side, share in zip(values, sides, shares, strict=True)
-        ]
-        estimates.append(of_difference.estimate())
+        mixture = over_trainings(difference, differences, shares)
+        of_difference = mixture.estimate()
         if max(runs) > 1:
-            p_value, one_sided = of_difference.p_value(discordant), of_difference.one_sided()
+            p_value, one_sided = mixture.p_value(discordant), mixture.one_sided()
         deviations = [math.sqrt(variation.variance) for variation, _ in shares]
         power = Power(
             deviation=math.hypot(*deviations) / math.sqrt(2),
-            freedom=of_difference.freedom,
+            freedom=mixture.freedom,
             seeds_needed=seeds_needed(difference, *deviations),
-            detectable=detectable(of_difference.scale, of_difference.freedom),
+            detectable=detectable(mixture.scale, mixture.freedom),
         )
-    else:
-        estimates = [estimate(*one) for one in zip((*values, difference), (*sides, differences), strict=True)]
+    # The interval of a system is the same beside every other system.
+    baseline, system = (
+        over_trainings(value, side, [(variation, 1 / number)]).estimate() if variation else estimate(value, side)
+        for value, side, variation, number in zip(values, sides, variations, runs, strict=True)
+    )
     return MetricComparison(
         better=better,
-        baseline=estimates[0],
-        system=estimates[1],
-        difference=estimates[2],
+        baseline=baseline,
+        system=system,
+        difference=of_difference,
         p_value=p_value,
         one_sided=one_sided,
         p_of_sentences=two_sided(differences, discordant),

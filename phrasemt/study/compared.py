@@ -8,9 +8,10 @@ the baseline are compared: the baseline of the row (`Study.baseline_of`) must st
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from phrasemt.fields import Settings
-from phrasemt.printed.results import CostKind, Figure, Paper, PaperRow, baseline_place, figures_of_row, row_at
+from phrasemt.printed.results import Figure, Paper, PaperRow, baseline_place, figures_of_row, row_at
 from phrasemt.study.schema import Study, System
 
 _SIZE = "width", "ffn_width", "heads", "encoder_layers", "decoder_layers"
@@ -43,7 +44,7 @@ class ComparedCost(Settings):
     row: str
     heading: str
     unit: str
-    cost: CostKind
+    cost: Literal["training", "decoding"]
     printed: float
     comparable: list[str]
     updates: float = 1.0
@@ -75,7 +76,7 @@ def compared_figures(study: Study) -> Iterator[ComparedFigure]:
 
 
 def compared_costs(study: Study) -> Iterator[ComparedCost]:
-    """The printed costs of the systems of a study, except those of the baselines, to which they are relative."""
+    """The printed times of the systems of a study, except those of the baselines, to which they are relative."""
     for name, system in study.systems.items():
         for place in system.stands_for:
             paper, table, row = row_at(place)
@@ -83,7 +84,9 @@ def compared_costs(study: Study) -> Iterator[ComparedCost]:
             for figure in figures_of_row(paper, table, row):
                 cost = figure.measure.cost
                 unit = None if baseline is None else figure.of_table.rows[baseline].cells.get(figure.column)
-                if cost and row != baseline and unit and unit.value and figure.cell.value:
+                if not cost or cost == "parameters" or row == baseline:
+                    continue
+                if unit and unit.value and figure.cell.value:
                     assert baseline is not None
                     places = ((name, f"{table}/{row}"), (study.baseline_of(name), f"{table}/{baseline}"))
                     same_size = all(_has_size(study, one, paper, place) for one, place in places)

@@ -59,38 +59,23 @@ class Lane:
         return f"{value} ({low:.{cell.decimals}f} to {high:.{cell.decimals}f})"
 
 
-@dataclass(frozen=True, kw_only=True)
-class MainResults:
-    """What "Results" shows of a test set."""
-
-    block: Block
-    rows: Rows
-    forest: Markup | None
-
-
 def results_section(
     table: Table, trainings: Sequence[TrainingCurve], analyses: Sequence[AttentionAnalysis]
 ) -> Section | None:
     """Make the section; None for a study of which only other things are known than scores and perplexities."""
     colours = {title: colour_of(place) for place, title in enumerate(system_order(table))}
-    parts = [
-        MainResults(
-            block=block,
-            rows=_with_further_columns(main_rows(block), table, block, trainings, analyses),
-            forest=_forest(table, block, colours),
-        )
-        for block in score_blocks_of(table)
-    ]
-    for block in (block for block in table.blocks if block.kind == "perplexity"):
-        parts.append(MainResults(block=block, rows=main_rows(block), forest=None))
-    if not parts:
+    blocks = [block for block in table.blocks if block.kind in ("scores", "perplexity")]
+    if not blocks:
         return None
-    content = fill("sections/results.html", parts=parts, colours=colours, gain=GAIN, notes=_notes(parts))
+    parts = []
+    for block in blocks:
+        rows = main_rows(block)
+        if block.kind == "scores":
+            rows = _with_further_columns(rows, table, block, trainings, analyses)
+        parts.append((block, rows, _forest(table, block, colours)))
+    notes = dict.fromkeys(note for block in blocks for note in block.notes)
+    content = fill("sections/results.html", parts=parts, colours=colours, gain=GAIN, notes=notes)
     return Section(anchor="results", heading="Results", content=content)
-
-
-def _notes(parts: Sequence[MainResults]) -> list[str]:
-    return list(dict.fromkeys(note for part in parts for note in part.block.notes))
 
 
 def _with_further_columns(
@@ -98,7 +83,7 @@ def _with_further_columns(
 ) -> Rows:
     """The first table with perplexity, agreement and parameters, as far as they are known."""
     perplexities: dict[str, list[float]] = {}
-    for one in analyses if all(column.key != NATS for column in block.columns) else ():
+    for one in analyses:
         if (one.dataset, one.test_set) == (block.dataset, block.test_set):
             perplexities.setdefault(one.system, []).append(one.perplexity)
     pairs = [one for one in table.blocks if one.kind in ("contrasts", "mistakes") and one.mistake is None]
@@ -123,6 +108,7 @@ def _forest(table: Table, block: Block, colours: Mapping[str, str]) -> Markup | 
         for entry in (table.scorecard.entries if table.scorecard else ())
         if (entry.dataset, entry.test_sets) == (block.dataset, [block.test_set])
         and entry.printed_difference is not None
+        and CONVENTIONS.get(entry.column, CONVENTIONS[NATS]).metric == "BLEU"  # not perplexity or chunks
     }
     lanes = []
     for column in main_columns(block):
@@ -167,7 +153,9 @@ def caveats(
     """What limits the answer: the first two of size, length of the outputs, number of trainings, and convergence."""
     blocks = score_blocks_of(table)
     found = gains(table, blocks[0]) if blocks else []
-    sentences = [*_on_size(table, found, controls, trainings), *_on_lengths(scored)]
+    first = [one for one in scored if blocks and one.name == f"{blocks[0].dataset}, {blocks[0].test_set}"]
+    of_dataset = [one for one in trainings if blocks and one.dataset == blocks[0].dataset]
+    sentences = [*_on_size(table, found, controls, of_dataset), *_on_lengths(first)]
     if found and all(gain.cell.p_value is None for gain in found):
         sentences.append("How many trainings a difference of 0.5 BLEU needs, `phrasemt plan STUDY --detect 0.5` says.")
     if (text := convergence(trainings)).endswith("not converged"):
@@ -200,7 +188,7 @@ def _on_size(
 
 
 def _on_lengths(scored: Sequence[Gains]) -> Iterator[str]:
-    """Yield a sentence if outputs on the first test set differ much in length."""
+    """Yield a sentence if outputs differ much in length. scored: on the first test set."""
     for one in [one for one in scored if one.metric == BLEU][:1]:
         lengths = [
             fmean(bleu.sys_len / bleu.ref_len for run in runs if isinstance(bleu := run.metrics[BLEU], BleuScore))
@@ -250,7 +238,7 @@ def scorecard_section(table: Table, others: Sequence[Section]) -> Section | None
     speaking = [f'"{one.heading}" ({_CLAIMS[one.anchor]})' for one in others if one.anchor in _CLAIMS]
     content = fill(
         "sections/results.scorecard.html",
-        tables=[TextTable(caption=one.note, headings=one.rows[0], rows=one.rows[1:]) for one in tables],
+        tables=[TextTable(caption=note, headings=headings, rows=rows) for (headings, *rows), note in tables],
         footnotes=card.footnotes,
         claims=f"Sections of this page that measure what the papers claim: {', '.join(speaking)}.",
     )

@@ -433,6 +433,20 @@ def test_one_training_beside_one_is_not_tested() -> None:
     assert found.power is None, "nobody knows how far trainings of the other kind differ"
 
 
+def test_the_interval_of_a_system_is_the_same_beside_every_other_system() -> None:
+    """Also beside one of a kind whose trainings nobody knows to differ: the baseline keeps its own deviation."""
+    draw = np.random.default_rng(7)
+    base, new = (_invented_runs(draw, runs, of_system=0, of_training=0.5, tables=1) for runs in (3, 1))
+    variations = seed_variations([("attention", base)])
+    (like,), (unlike,) = (
+        compare_resampled(base, new, variations=variations, kinds=("attention", kind)).values()
+        for kind in ("attention", "recurrent")
+    )
+    assert unlike.baseline == like.baseline
+    assert unlike.system.high - unlike.system.low < like.system.high - like.system.low
+    assert unlike.p_value is None
+
+
 def test_two_kinds_have_the_degrees_of_freedom_of_welch() -> None:
     """Witness: SciPy's t-test of two means with unequal variances."""
     draw = np.random.default_rng(5)
