@@ -11,7 +11,6 @@ Annotations of sentences (phrasemt/syntax/store.py) and trained parsers (phrasem
 from __future__ import annotations
 
 import logging
-import secrets
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from phrasemt.files.lines import commit_files
+from phrasemt.files.lines import commit_files, temporary_beside
 
 log = logging.getLogger("phrasemt.files.blobs")
 
@@ -53,8 +52,7 @@ class Blobs:
         The bytes are on disk when the file appears. If several processes write the same path, the last file stays.
         """
         self._make_folder(path.parent)
-        # A random name: processes on different machines may have the same process number.
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+        temporary = temporary_beside(path)
         try:
             yield temporary
             self._set_permissions(temporary, execute=False)

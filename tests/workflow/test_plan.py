@@ -144,6 +144,11 @@ def test_a_change_that_was_begun_and_taken_back(finished: Workplace) -> None:
     (finished.folder / tokens).unlink()
     said = "To make a file again: `phrasemt run STUDY --snakemake FILE`"
     assert _plan(finished, "study.yaml") == f"{done}missing, but no job needs it now: {tokens}. {said}\n"
+    scores = finished.results / "demo.en-de/models/max/1/averaged.json"
+    content = scores.read_bytes()
+    scores.unlink()
+    assert _rules(_plan(finished, "study.yaml"))["average_checkpoints"] == 1
+    scores.write_bytes(content)
     for path in finished.results.glob("*/models/*/*/*"):  # weights and checkpoints, to have room on the disk
         if path.name == "state":
             shutil.rmtree(path)
