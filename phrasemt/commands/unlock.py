@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import platform
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -84,13 +85,15 @@ def _working(cancelled: Collection[str] = ()) -> Iterator[tuple[str, str]]:
 
     cancelled: Slurm jobs that have ended, perhaps without a chance to say so.
     """
-    named = dict(processes_here())
-    yield from ((name, f"process {process}") for process, name in named.items())
+    named = set[tuple[str, int]]()
+    for process, name in processes_here():
+        named.add((platform.node(), process))
+        yield name, f"process {process}"
     for _, note in (*running_notes(CLAIMS), *running_notes(LOGS)):
         if isinstance(note, StageNote):
             name, ended = note.stage, note.queue_job in cancelled
         else:
             name, ended = "snakemake", False
-        if note.pid not in named and not ended:
-            named[note.pid] = name  # a run has a claim, too
+        if (note.host, note.pid) not in named and not ended:
+            named.add((note.host, note.pid))  # a run has a claim, too
             yield name, f"process {note.pid} on {note.host}"

@@ -38,7 +38,7 @@ _BLOCK = 1 << 18  # bytes
 _PATIENCE = 0.05  # seconds
 _PIECE = 1 << 20  # bytes
 _NAMELESS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENODEV)
-_LOCKED_BY_THEN = 60  # seconds after which a file that is being written has its lock
+_SILENCE = 3600  # seconds without a write. Locks of some mounts (local_lock of NFS) do not reach other machines.
 
 
 @contextlib.contextmanager
@@ -233,13 +233,13 @@ def temporary_beside(path: Path | str) -> Path:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove what killed processes have left of this file or folder under temporary names. Living ones hold a lock."""
+    """Remove what killed processes left of a file or folder under temporary names. Living ones write or have locks."""
     leftover, entries = re.compile(rf"\.{re.escape(path.name)}\.\d+\.part"), list[Path]()
     with contextlib.suppress(OSError):  # no folder, or one that may not be listed
         entries = [entry for entry in path.parent.iterdir() if leftover.fullmatch(entry.name)]
     for entry in entries:
         with contextlib.suppress(OSError):  # locked, gone, of another user, or a file system without locks
-            if time.time() - entry.stat().st_mtime > _LOCKED_BY_THEN:
+            if time.time() - entry.stat().st_mtime > _SILENCE:
                 with _locked(os.open(entry, os.O_RDONLY)):
                     shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 

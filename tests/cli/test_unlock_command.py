@@ -132,6 +132,9 @@ def test_jobs_that_a_run_on_another_login_node_waits_for_are_not_cancelled(
     assert said.code == 2
     assert "nothing was cancelled (found snakemake, process 17 on elsewhere)" in said.err
     assert jobs
+    with monkeypatch.context() as of_stage:
+        of_stage.setattr("phrasemt.commands.unlock.processes_here", lambda: [(17, "train_model")])
+        assert phrasemt("unlock", "--cancel").code == 2, "a process here may have the number of one elsewhere"
     _killed()
     assert phrasemt("unlock", "--cancel").code == 0
     assert not LOCK.exists(), "a job that Slurm has ended is dead, even if it could not say so"
