@@ -23,7 +23,7 @@ from phrasemt.artefacts.scores import MetricComparison
 from phrasemt.artefacts.translations import ContrastAccuracy
 from phrasemt.files.yaml import parse_yaml
 from phrasemt.printed.results import load_papers
-from phrasemt.scoring.gains import MORE_THAN_10, decided_pairs
+from phrasemt.scoring.gains import MORE_THAN_10, gains_of_pairs
 from phrasemt.scoring.scores import NATS
 from phrasemt.scoring.significance import OverTrainings, detectable, p_text, power_among
 
@@ -160,8 +160,8 @@ def _agreement(system: str, other: str) -> Figure:
         for key in run_values.repeated_with(system, other)
         for run, part in zip(runs(key), parts(key), strict=True)
     ]
-    (pairs,) = decided_pairs(files, run_values.paired_test(system, other))
-    ((group, found),) = pairs.gains(None).of(other, system, joint=[MORE_THAN_10]).joint.items()
+    (pairs,) = gains_of_pairs(files, run_values.paired_test(system, other))
+    ((group, found),) = pairs.of(other, system, joint=[MORE_THAN_10]).joint.items()
     return _compared(found, f"points of {group.sentences} pairs", system, other, decimals=0)
 
 

@@ -131,7 +131,6 @@ class ScorecardEntry(Settings):
     printed_significant: float | None = None
     is_difference: bool
     printed_difference: float | None = None
-    printed_baseline: str | None = None
     column: str
     dataset: str
     test_sets: list[str]

@@ -219,7 +219,7 @@ def known_figures(given: Path, ratings: Mapping[str, SystemRating]) -> Iterator[
     if given.suffix and not Path(Paths(study_name(given)).table).exists():
         log.warning("phrasemt papers: %s: the study has no table yet; only parameters are counted", given)
         return
-    content = _table(given)
+    content = Table.read(finished_file(Paths(study_name(given)).table, "the study has no table yet", given))
     yield from _of_scorecard(content)
     if given.suffix:
         study = load_study(given)
@@ -230,10 +230,6 @@ def known_figures(given: Path, ratings: Mapping[str, SystemRating]) -> Iterator[
             yield (cost.compared.row, cost.compared.heading), Known(text, "", cost.verdict)
         yield from _of_ratings(study, ratings)
         yield from _of_data(study)
-
-
-def _table(given: Path) -> Table:
-    return Table.read(finished_file(Paths(study_name(given)).table, "the study has no table yet", given))
 
 
 def _of_scorecard(content: Table) -> Iterator[tuple[PrintedAt, Known]]:

@@ -32,7 +32,7 @@ from phrasemt.report.sections.trainings import (
     systems_section,
 )
 from phrasemt.report.summary import answer
-from phrasemt.scoring.gains import PairedTest, decided_pairs, gains_of, words_of
+from phrasemt.scoring.gains import PairedTest, gains_of, gains_of_pairs, words_of
 from phrasemt.stages.report import WriteReport
 
 log = logging.getLogger("phrasemt.report.report")
@@ -72,7 +72,7 @@ def write_report(
     check_trainings(content, trainings)
     test = PairedTest(samples=settings.samples, seed=settings.seed, repeated=settings.repeated, kinds=settings.kinds)
     of_attention = [AttentionAnalysis.read(path) for path in attention_analysis]
-    decided = decided_pairs(map(ContrastAccuracy.read, contrast_accuracy), test)
+    of_pairs = gains_of_pairs(map(ContrastAccuracy.read, contrast_accuracy), test)
     scores = map(SystemScores.read, system_scores)
     words = words_of(of_side(Paths.tokens, tokens, "source"))
     comparable = [one for one in of_attention if one.system not in settings.chunking]
@@ -96,7 +96,7 @@ def write_report(
         sentences_section(content, test_sets),
         lengths_section(content, settings.controls, gains),
         controls_section(content, settings.controls, gains),
-        pairs_section(content, settings.controls, decided),
+        pairs_section(content, settings.controls, of_pairs),
         *attention_sections(of_attention, dict(content.systems)),
         curves_section(content, trainings),
     ]

@@ -209,14 +209,13 @@ def _add_intervals(
 
 
 def _notes_on_rows(settings: MakeTable) -> Iterator[str]:
-    """Yield notes on rows with one translation in place of one for each seed, by the reason, and on controls."""
+    """Yield notes on controls, and on systems of other programs."""
     title_of = dict(settings.translating)
     for system, controls in settings.controls.items():
         if system in title_of:
             yield f"Controls of {title_of[system]}: {'; '.join(title_of[control] for control in controls)}."
-    for note, systems in (("Translated by other programs, whose seeds are not ours", settings.outside),):
-        if titles := [title for system, title in settings.translating if system in systems]:
-            yield f"{note}: {', '.join(titles)}."
+    if titles := [title for system, title in settings.translating if system in settings.outside]:
+        yield f"Translated by other programs, whose seeds are not ours: {', '.join(titles)}."
 
 
 def _difference_key(metric: str) -> str:
@@ -394,7 +393,6 @@ def _entry(compared: ComparedFigure, figure: Figure, cells: Cells, title: str) -
         printed_significant=figure.cell.significant,
         is_difference=is_difference,
         printed_difference=printed_difference,
-        printed_baseline=None if compared.baseline is None else figure.of_table.rows[compared.baseline].title,
         column=counterpart.column,
         notes=figure.notes,
         ours=ours,

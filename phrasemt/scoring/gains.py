@@ -228,63 +228,35 @@ class Gains:
         return self._with_variations(fitted)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DecidedPairs:
-    """The decisions of systems about a set of contrastive pairs. of_systems: the files of all their trainings.
+def gains_of_pairs(files: Iterable[ContrastAccuracy], test: PairedTest) -> Iterator[Gains]:
+    """Yield the gains in accuracy, in percent, by the distance of words that must agree: a set of pairs and a kind of
+    mistake each.
 
-    name: of data set and set of pairs. test: of the differences.
+    files: of all trainings. Pairs without a distance belong to no group but `ALL`. Raises MismatchError for systems
+    that decided about other pairs.
     """
-
-    name: str
-    of_systems: Mapping[str, Sequence[ContrastAccuracy]]
-    test: PairedTest
-
-    @property
-    def kinds(self) -> list[str]:
-        """The kinds of mistakes of the pairs."""
-        return [kind.kind for kind in next(iter(self.of_systems.values()))[0].kinds]
-
-    def gains(self, kind: int | None) -> Gains:
-        """The differences of systems in accuracy, in percent, by the distance between words that must agree.
-
-        kind: the place of a kind of mistake; None: all. Pairs without a distance belong to no group but `ALL`. Raises
-        MismatchError for systems that decided about other pairs.
-        """
-        if kind not in self._gains:
-            self._gains[kind] = self._of_kind(kind)
-        return self._gains[kind]
-
-    @cached_property
-    def _gains(self) -> dict[int | None, Gains]:
-        return {}
-
-    def _of_kind(self, kind: int | None) -> Gains:
-        files = [file for side in self.of_systems.values() for file in side]
-        first = files[0].decisions
-        for file in files:
-            what, next_step = "the decisions are about other pairs", "score all systems on the same pairs"
-            of_file = (file.decisions.kinds, file.decisions.distances)
-            where = f"{file.system}, seed {file.seed}"
-            check_equal(True, of_file == (first.kinds, first.distances), what, where=where, next_step=next_step)
-        chosen = [place for place, of in enumerate(first.kinds) if kind in (None, of)]
-        return Gains(
-            name=self.name,
-            of_systems={
-                system: [_of_decisions([file.decisions.right[place] for place in chosen]) for file in side]
-                for system, side in self.of_systems.items()
-            },
-            words=np.array([first.distances[place] or 0 for place in chosen], dtype=np.int64),
-            metric=_ACCURACY,
-            test=self.test,
-        )
-
-
-def decided_pairs(files: Iterable[ContrastAccuracy], test: PairedTest) -> list[DecidedPairs]:
-    """Each set of contrastive pairs with all that decided about it. files: of all trainings."""
     sets: dict[str, dict[str, list[ContrastAccuracy]]] = {}
     for file in files:
         sets.setdefault(f"{file.dataset}, {file.contrast_set}", {}).setdefault(file.system, []).append(file)
-    return [DecidedPairs(name=name, of_systems=of_systems, test=test) for name, of_systems in sets.items()]
+    for name, of_systems in sets.items():
+        first = next(iter(of_systems.values()))[0]
+        pairs = (first.decisions.kinds, first.decisions.distances)
+        for file in (file for side in of_systems.values() for file in side):
+            what, next_step = "the decisions are about other pairs", "score all systems on the same pairs"
+            same = (file.decisions.kinds, file.decisions.distances) == pairs
+            check_equal(True, same, what, where=f"{file.system}, seed {file.seed}", next_step=next_step)
+        for number, kind in enumerate(first.kinds):
+            chosen = [place for place, of_pair in enumerate(first.decisions.kinds) if of_pair == number]
+            yield Gains(
+                name=f"{name}, {kind.kind}",
+                of_systems={
+                    system: [_of_decisions([file.decisions.right[place] for place in chosen]) for file in side]
+                    for system, side in of_systems.items()
+                },
+                words=np.array([first.decisions.distances[place] or 0 for place in chosen], dtype=np.int64),
+                metric=_ACCURACY,
+                test=test,
+            )
 
 
 def words_of(sources: Iterable[Path]) -> dict[tuple[str, str], NDArray[np.int64]]:

@@ -49,7 +49,6 @@ from scipy.optimize import brentq
 from scipy.special import ndtri, stdtr, stdtrit  # scipy.stats takes a second to import
 
 from phrasemt.artefacts.scores import (
-    Better,
     Comparison,
     ComparisonOnTestSet,
     Estimate,
@@ -265,19 +264,11 @@ def compare_resampled(
     kinds: Sequence[str] = ("", ""),
 ) -> dict[str, MetricComparison]:
     """As `compare_scores`."""
-    of_metrics = {}
-    for name, metric in system.metrics.items():
-        scores = [side.scores[name] for side in (baseline, system)]
-        of_kinds = [(variations or {}).get(kind, {}).get(name) for kind in kinds]
-        of_metrics[name] = _metric_comparison(
-            metric.better,
-            [float(side.mean()) for side in scores],
-            [side.samples[name].mean(0) for side in (baseline, system)],
-            _discordant(baseline.statistics[name], system.statistics[name]),
-            of_kinds,
-            [len(side) for side in scores],
-        )
-    return of_metrics
+    of_kinds = [(variations or {}).get(kind, {}) for kind in kinds]
+    return {
+        name: _metric_comparison(name, (baseline, system), [of_kind.get(name) for of_kind in of_kinds])
+        for name in system.metrics
+    }
 
 
 def resample(runs: Sequence[Scores], *, samples: int, seed: int | Sequence[int]) -> ResampledRuns:
@@ -298,17 +289,15 @@ def _discordant(baseline: NDArray[np.float64], system: NDArray[np.float64]) -> i
 
 
 def _metric_comparison(
-    better: Better,
-    values: Sequence[float],
-    sides: Sequence[NDArray[np.float64]],
-    discordant: int,
-    variations: Sequence[SeedVariation | None],
-    runs: Sequence[int],
+    name: str, sides: Sequence[ResampledRuns], variations: Sequence[SeedVariation | None]
 ) -> MetricComparison:
-    """The comparison in one convention. values, sides: the score of each side, and in samples [samples]; the baseline
-    first. variations: of the kinds of both sides; runs: the number of their trainings.
-    """
-    difference, differences = values[1] - values[0], sides[1] - sides[0]
+    """The comparison in one convention. sides: the baseline first; variations: of the kinds of both."""
+    better = sides[1].metrics[name].better
+    values = [float(side.scores[name].mean()) for side in sides]
+    samples = [side.samples[name].mean(0) for side in sides]
+    runs = [len(side.scores[name]) for side in sides]
+    discordant = _discordant(*(side.statistics[name] for side in sides))
+    difference, differences = values[1] - values[0], samples[1] - samples[0]
     of_difference = estimate(difference, differences)
     not_better = differences >= 0 if better == "lower" else differences <= 0
     shares = [(variation, 1 / number) for variation, number in zip(variations, runs, strict=True) if variation]
@@ -328,7 +317,7 @@ def _metric_comparison(
     # The interval of a system is the same beside every other system.
     baseline, system = (
         over_trainings(value, side, [(variation, 1 / number)]).estimate() if variation else estimate(value, side)
-        for value, side, variation, number in zip(values, sides, variations, runs, strict=True)
+        for value, side, variation, number in zip(values, samples, variations, runs, strict=True)
     )
     return MetricComparison(
         better=better,

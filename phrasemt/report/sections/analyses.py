@@ -8,14 +8,13 @@ Gains over the baseline by length of the source and by distance of words that mu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phrasemt.artefacts.scores import MetricComparison
-from phrasemt.artefacts.table import Block, Cell, Table
+from phrasemt.artefacts.table import Block, Table
 from phrasemt.artefacts.translations import AttentionAnalysis
 from phrasemt.files.attention import AttentionPlace
 from phrasemt.report.figures import Drawing, Series, draw_categories
@@ -28,7 +27,6 @@ from phrasemt.scoring.gains import (
     LENGTHS,
     MORE_THAN_10,
     Bounds,
-    DecidedPairs,
     GainByLength,
     Gains,
     groups_up_to,
@@ -66,15 +64,7 @@ _FEW = f" Groups of fewer than {FEWEST} are left out."
 
 
 Controls = Mapping[str, Sequence[str]]  # of systems
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pair:
-    """Two systems that are compared. title: of the second one."""
-
-    baseline: str
-    system: str
-    title: str
+Pair = tuple[str, str]  # a baseline or control, and the system that is compared with it
 
 
 def lengths_section(table: Table, controls: Controls, scored: Sequence[Gains]) -> Section | None:
@@ -98,12 +88,13 @@ def lengths_section(table: Table, controls: Controls, scored: Sequence[Gains]) -
 
 
 def _gains(
-    of: Gains, pairs: Sequence[Pair], groups: Sequence[Bounds], joint: Sequence[Bounds]
+    of: Gains, pairs: Mapping[str, Pair], groups: Sequence[Bounds], joint: Sequence[Bounds]
 ) -> dict[str, GainByLength]:
+    """The gains by the titles of pairs, of those that have scores."""
     return {
-        pair.title: of.of(pair.baseline, pair.system, groups=groups, joint=joint)
-        for pair in pairs
-        if {pair.baseline, pair.system} <= of.of_systems.keys()
+        title: of.of(*pair, groups=groups, joint=joint)
+        for title, pair in pairs.items()
+        if set(pair) <= of.of_systems.keys()
     }
 
 
@@ -172,24 +163,22 @@ def _tested(tables: Iterable[TextTable]) -> bool:
     return any(", p " in cell for table in tables for row in table.rows for cell in row)
 
 
-def pairs_section(table: Table, controls: Controls, decided: Iterable[DecidedPairs]) -> Section | None:
-    """Make the section about contrastive pairs; None without any."""
+def pairs_section(table: Table, controls: Controls, decided: Iterable[Gains]) -> Section | None:
+    """Make the section about contrastive pairs; None without any. decided: of each set and each kind of mistake."""
     blocks = [block for block in table.blocks if block.contrast_set is not None]
     if not blocks:
         return None
-    tables = list(distance_tables(decided, _pairs(table, controls)))
+    tables, compared = [], _pairs(table, controls)
+    for one in decided:
+        groups, joint = _large(one.words, DISTANCES), _large(one.words, (MORE_THAN_10, ALL))
+        if joint and (gains := _gains(one, compared, groups, joint)):
+            tables.append(_table_of_gains(f"{one.name}; difference in percent", gains, decimals=1))
     drawings = [drawing for block in blocks for drawing in _accuracies(block, table)]
-    all_pairs = [row.cells["all"] for row in blocks[0].rows]
-    shares = sorted(
-        {f"{cell.value:.1f}" for cell in (min(all_pairs, key=_value), max(all_pairs, key=_value))}, key=float
-    )
-    finding = f"{' to '.join(shares)} % of {blocks[0].size:,} pairs right; chance is 50 %"
+    right = [row.cells["all"].value for row in blocks[0].rows]
+    shares = " to ".join(dict.fromkeys(f"{share:.1f}" for share in (min(right), max(right))))
+    finding = f"{shares} % of {blocks[0].size:,} pairs right; chance is 50 %"
     text = _TEXT_ON_PAIRS + (_TESTED if _tested(tables) else "") + _FEW
     return _section("pairs", "Agreement by distance", finding, text, tables, drawings)
-
-
-def _value(cell: Cell) -> float:
-    return cell.value
 
 
 def _accuracies(block: Block, table: Table) -> Iterator[Drawing]:
@@ -219,28 +208,15 @@ def _accuracies(block: Block, table: Table) -> Iterator[Drawing]:
     )
 
 
-def _pairs(table: Table, controls: Controls) -> list[Pair]:
-    """Each system with its baseline, and then with its controls."""
-    titles, found = dict(table.systems), []
+def _pairs(table: Table, controls: Controls) -> dict[str, Pair]:
+    """Each system with its baseline, and then with its controls, by the title of its row."""
+    titles, compared = dict(table.systems), {}
     for system, title in table.systems:
         if (baseline := table.baselines.get(system, system)) != system:
-            found.append(Pair(baseline=baseline, system=system, title=title))
+            compared[title] = baseline, system
         for control in controls.get(system, ()):
-            found.append(Pair(baseline=control, system=system, title=f"{title}, beside {titles[control]}"))
-    return found
-
-
-def distance_tables(decided: Iterable[DecidedPairs], pairs: Sequence[Pair]) -> Iterator[TextTable]:
-    """Yield a table of gains by distance for each kind of mistake of each set of pairs that has a pair of systems.
-
-    Raises MismatchError for systems that decided about other pairs.
-    """
-    for one in decided:
-        for number, kind in enumerate(one.kinds):
-            of_kind = one.gains(number)
-            groups, joint = _large(of_kind.words, DISTANCES), _large(of_kind.words, (MORE_THAN_10, ALL))
-            if joint and (gains := _gains(of_kind, pairs, groups, joint)):
-                yield _table_of_gains(f"{one.name}, {kind}; difference in percent", gains, decimals=1)
+            compared[f"{title}, beside {titles[control]}"] = control, system
+    return compared
 
 
 def _table_of_gains(caption: str, gains: Mapping[str, GainByLength], *, decimals: int) -> TextTable:

@@ -82,7 +82,6 @@ def check_trainings(table: Table, trainings: Sequence[TrainingCurve]) -> None:
 
 
 def curves_section(table: Table, trainings: Sequence[TrainingCurve]) -> Section:
-    """Make the section."""
     drawings = [drawing for dataset in table.datasets for drawing in curves(dataset, trainings, table)]
     content = fill("sections/trainings.html", drawings=drawings)
     return Section(anchor="curves", heading="Learning curves", finding=convergence(trainings), content=content)
@@ -184,7 +183,6 @@ def flatten(prefix: str, section: Mapping[str, Any]) -> Iterator[tuple[str, str]
 
 
 def data_section(dropped: Sequence[Path], splits: Sequence[Path], round_trips: Sequence[Path]) -> Section:
-    """Make the section."""
     cleanings = [(Paths.dropped_pairs.names(path), DroppedPairs.read(path)) for path in dropped]
     compared = [
         (Paths.compared_splits.names(path)["dataset"], name, counts)

@@ -19,7 +19,7 @@ from phrasemt.files.attention import AttentionMap
 from phrasemt.report.page import Section, drawings_in
 from phrasemt.report.sections.analyses import attention_sections, controls_section, lengths_section, pairs_section
 from phrasemt.report.sections.sentences import groups_of_heads
-from phrasemt.scoring.gains import PairedTest, decided_pairs, gains_of, words_of
+from phrasemt.scoring.gains import PairedTest, gains_of, gains_of_pairs, words_of
 
 TITLES = {"base": "Transformer", "ng": "phrasal <1-2>", "pr": "+PR"}
 FOLDER = Path("results/study/d.en-de/attention")
@@ -88,7 +88,7 @@ def test_gains_on_contrastive_pairs_by_distance() -> None:
         accuracy(system, [True, True, True, *([system == "pr"] * 2), False] * 30, [1, 1, 9, 10, 11, 12] * 30, seed=seed)
         for system, seed in itertools.product(("base", "pr"), (1, 2))
     ]
-    section = pairs_section(_with_pairs(), {}, decided_pairs(files, TEST))
+    section = pairs_section(_with_pairs(), {}, gains_of_pairs(files, TEST))
     headings, (title, *gains) = _rows(section)
     assert headings == ["System", "1-2 (60)", "9-12 (120)", ">10 (60)", "all (180)", "Slope"]
     assert title == "+PR"
@@ -99,7 +99,7 @@ def test_gains_on_contrastive_pairs_by_distance() -> None:
 
 def test_small_groups_are_neither_points_nor_columns() -> None:
     few = [accuracy(system, [True] * 29 + [False] * 40, [1] * 29 + [3] * 40) for system in ("base", "pr")]
-    section = pairs_section(_with_pairs(), {}, decided_pairs(few, TEST))
+    section = pairs_section(_with_pairs(), {}, gains_of_pairs(few, TEST))
     assert section is not None
     (drawing,) = drawings_in(section.content)
     assert "at 9-12 (91)" in drawing.description

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from math import comb
 
 import numpy as np
@@ -16,10 +17,10 @@ from phrasemt.scoring.gains import (
     ALL,
     DISTANCES,
     MORE_THAN_10,
-    DecidedPairs,
     GainByLength,
     Gains,
     PairedTest,
+    gains_of_pairs,
     groups_up_to,
     quarters,
 )
@@ -126,8 +127,8 @@ def test_difference_in_accuracy_by_distance() -> None:
     first = [True] * 10 + [False] * 12 + [True] * 8 + [False] * 10
     second = [True] * 10 + [True] * 18 + [False] * 2 + [False] * 10
     sides = {"a": [accuracy("a", first, distances)], "b": [accuracy("b", second, distances)]}
-    pairs = DecidedPairs(name="d", of_systems=sides, test=PairedTest(samples=2000, seed=1))
-    found = pairs.gains(None).of("a", "b", groups=DISTANCES, joint=(MORE_THAN_10, ALL))
+    (gains,) = gains_of_pairs(itertools.chain(*sides.values()), PairedTest(samples=2000, seed=1))
+    found = gains.of("a", "b", groups=DISTANCES, joint=(MORE_THAN_10, ALL))
     groups = {group.name: comparison for group, comparison in found.groups.items()}
     assert {group.name: group.sentences for group in found.groups} == {"1-2": 10, "9-12": 20, ">12": 10}
     far = groups["9-12"]
@@ -143,7 +144,7 @@ def test_difference_in_accuracy_by_distance() -> None:
 def test_systems_are_compared_on_the_same_pairs() -> None:
     sides = {"a": [accuracy("a", [True], [1])], "b": [accuracy("b", [True], [2])]}
     with pytest.raises(MismatchError, match="b, seed 1: the decisions are about other pairs"):
-        DecidedPairs(name="d", of_systems=sides, test=PairedTest(samples=2, seed=1)).gains(None)
+        list(gains_of_pairs(itertools.chain(*sides.values()), PairedTest(samples=2, seed=1)))
 
 
 def test_counts_by_kind_and_at_the_limits_of_the_groups_of_distances() -> None:
