@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import made_table
@@ -11,6 +12,7 @@ from made_table import cell
 
 from phrasemt.artefacts.scores import Power
 from phrasemt.artefacts.table import Table
+from phrasemt.report.sections.results import caveats
 from phrasemt.report.summary import answer
 
 POWER = Power(deviation=0.3, freedom=4, detectable=1.04)
@@ -77,3 +79,14 @@ ON = "over Transformer on 3,003 test sentences"
 )
 def test_the_answer(gains: dict[str, tuple[float, float | None]], seeds: list[int], sentence: str) -> None:
     assert answer(_table(gains, seeds=seeds)) == sentence
+
+
+def test_sizes_are_those_of_the_data_set_of_the_answer() -> None:
+    """On another data set the vocabularies have other sizes, and the system is no larger than its baseline there."""
+    sizes = {("wmt", "Transformer"): 100, ("wmt", "A"): 150, ("other", "Transformer"): 900, ("other", "A"): 910}
+    trainings: list[Any] = [
+        SimpleNamespace(dataset=dataset, system=system, record=SimpleNamespace(parameters=size), evaluations=[])
+        for (dataset, system), size in sizes.items()
+    ]
+    text = caveats(_table({"A": (1, None)}), {}, trainings, [])
+    assert text.startswith("A has 1.50 times the parameters of the baseline, and no control of its size")
