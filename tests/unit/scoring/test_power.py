@@ -1,4 +1,4 @@
-"""Witness: the noncentral t distribution of SciPy."""
+"""What would be detected (witness: the noncentral t distribution of SciPy), and corrections (by hand)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from scipy import stats as distributions
 
 from phrasemt.artefacts.scores import Power
-from phrasemt.scoring.significance import detectable, power_among, seeds_needed
+from phrasemt.scoring.significance import decimals_of, detectable, holm, power_among, seeds_needed
 
 
 @pytest.mark.parametrize(("freedom", "tests"), [(2, 1), (4, 1), (6, 1), (20, 1), (6, 8), (20, 8)])
@@ -44,3 +44,21 @@ def test_seeds_needed_at_the_edges() -> None:
     assert seeds_needed(0.0, 0.3, 0.3) is None
     assert seeds_needed(-0.5, 0.3, 0.3) == seeds_needed(0.5, 0.3, 0.3)
     assert seeds_needed(9.0, 0.3, 0.3) == seeds_needed(0.1, 0.0, 0.0) == 2
+
+
+def test_a_significant_difference_is_never_printed_as_0() -> None:
+    found = [decimals_of(difference, p, 2) for difference in (0.0021, 0.31, 0.0) for p in (0.0004, 0.3)]
+    assert found == [3, 2, 2, 2, 6, 2]
+
+
+@pytest.mark.parametrize(
+    ("p_values", "corrected"),
+    [
+        ([0.01, 0.04, 0.03, 0.005], [0.03, 0.06, 0.06, 0.02]),  # 4 * 0.005, 3 * 0.01, 2 * 0.03, and 0.04 not below 0.06
+        ([0.5, 0.6], [1.0, 1.0]),
+        ([0.03], [0.03]),
+        ([], []),
+    ],
+)
+def test_holm_by_hand(p_values: list[float], corrected: list[float]) -> None:
+    assert holm(p_values) == pytest.approx(corrected)
