@@ -39,7 +39,8 @@ from phrasemt.scoring.statistics import REFERENCE_LENGTH, SYSTEM_LENGTH
 from phrasemt.study.architectures import RecurrentModel
 from phrasemt.study.reading import load_study
 
-_METRICS = ("bleu_tok", "bleu_tok_uncased", "bleu_tok_compound_split", "bleu_detok", "chrf2", "ter")
+_METRICS = ("bleu_tok", "bleu_tok_compound_split", "bleu_detok", "chrf2", "ter")
+_UNCASED = "bleu_tok_uncased"  # what Zhou et al. print: of studies with recurrent systems
 # Beside the metrics: nats per token of dev with the last weights. Less is better; trainings differ, not sentences.
 DEV_NATS = "dev_nats"
 
@@ -133,9 +134,9 @@ def _repeated(study: str, dataset: str) -> list[str]:
 @functools.cache
 def _resampled(key: str) -> ResampledRuns:
     """The runs of a key, in the metrics of the tables."""
-    of_runs = []
+    of_runs, metrics = [], _metrics_of(key.split("/")[0])
     for scores in (part.scores for part in parts(key)):
-        printed = {name: metric for name, metric in scores.metrics.items() if name in _METRICS}
+        printed = {name: metric for name, metric in scores.metrics.items() if name in metrics}
         of_runs.append(scores.model_copy(update={"metrics": printed}))
     found = resample(of_runs, **DRAWS)
     if not runs(key)[0].evaluations:  # Moses
@@ -149,6 +150,11 @@ def _resampled(key: str) -> ResampledRuns:
         statistics={**found.statistics, DEV_NATS: np.broadcast_to(nats[:, None, None], (len(nats), 1000, 1))},
         samples={**found.samples, DEV_NATS: np.broadcast_to(nats[:, None], (len(nats), DRAWS["samples"]))},
     )
+
+
+def _metrics_of(study: str) -> tuple[str, ...]:
+    recurrent = any(run.record.get("model", {}).get("family") in _RECURRENT for run in of_study(study))
+    return (*_METRICS, _UNCASED) if recurrent else _METRICS
 
 
 def words_of(part: TestSet) -> NDArray[np.int64]:
