@@ -578,8 +578,7 @@ def _of_any_family(value: Any, of_the_papers: ValidatorFunctionWrapHandler) -> A
     family = value.get("family") if isinstance(value, dict) else getattr(value, "family", None)
     own = own_settings(family)
     if own is None:
-        known = not isinstance(family, str) or family in _NAMES or has_module(family)
-        if not (known or did_you_mean(family, _NAMES)):
+        if isinstance(family, str) and not (family in _NAMES or has_module(family) or did_you_mean(family, _NAMES)):
             allowed = f"{', '.join(_NAMES)}, or a family of your own"
             raise ValueError(f"family: found {family!r}, allowed: {allowed}, which would be the file {file_of(family)}")
         return of_the_papers(value)
