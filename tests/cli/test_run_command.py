@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import sys
 from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -90,9 +92,20 @@ def _start(folder: Path, end: str) -> subprocess.Popen[str]:
     )
 
 
+@contextlib.contextmanager
+def _handled(signum: signal.Signals, handler: signal.Handlers) -> Iterator[None]:
+    """What a process that starts within does at a signal."""
+    before = signal.signal(signum, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signum, before)
+
+
 @pytest.mark.parametrize("signum", _ENDING)
 def test_a_signal_to_the_command_alone_stops_the_run(tmp_path: Path, signum: signal.Signals) -> None:
-    run = _start(tmp_path, "stopped")
+    with _handled(signum, signal.SIG_DFL):  # behind `nohup`, tests ignore SIGHUP
+        run = _start(tmp_path, "stopped")
     wait_until(lambda: len(list(tmp_path.glob("logs/demo/runs/*.json"))) > 1, run)
     run.send_signal(signum)
     output, _ = run.communicate(timeout=PATIENCE)
@@ -105,11 +118,8 @@ def test_a_signal_to_the_command_alone_stops_the_run(tmp_path: Path, signum: sig
 
 def test_a_run_behind_an_ampersand_ends_at_sigterm(tmp_path: Path) -> None:
     """A shell without job control lets what it starts behind `&` ignore SIGINT, by which the run stops Snakemake."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
+    with _handled(signal.SIGINT, signal.SIG_IGN):
         run = _start(tmp_path, "stopped")
-    finally:
-        signal.signal(signal.SIGINT, before)
     wait_until(lambda: len(list(tmp_path.glob("logs/demo/runs/*.json"))) > 1, run)
     run.send_signal(signal.SIGINT)
     run.send_signal(signal.SIGTERM)
