@@ -157,19 +157,20 @@ def produce(origin: Origin, outputs: Mapping[str, Path]) -> Iterator[dict[str, P
         for entry in path.parent.iterdir():
             if leftover.fullmatch(entry.name):
                 entry.unlink(missing_ok=True)
-    unfinished = {name: temporary_beside(path) for name, path in outputs.items()}
+    # Both sides of a monolingual text are outputs of one path, and one file.
+    temporary = {path: temporary_beside(path) for path in outputs.values()}
+    unfinished = {name: temporary[path] for name, path in outputs.items()}
     finals: dict[Path, Path] = {}  # of temporary files
     try:
         yield unfinished
         digests = {name: digest_file(path) for name, path in unfinished.items()}
         written = {name: DigestedFile(path=str(path), sha256=digests[name]) for name, path in sorted(outputs.items())}
         sidecar = Sidecar(**dict(origin), outputs=written)
-        # Both sides of a monolingual text are outputs of one path, and one file.
-        for path, name in {path: name for name, path in outputs.items()}.items():
-            finals[unfinished[name]] = path
+        for path, unnamed in temporary.items():
+            finals[unnamed] = path
             finals[beside := temporary_beside(sidecar_path(path))] = sidecar_path(path)
             beside.write_text(sidecar.text, encoding="utf-8")
         commit_files(finals)
     finally:
-        for path in (*unfinished.values(), *finals):
+        for path in (*temporary.values(), *finals):
             path.unlink(missing_ok=True)

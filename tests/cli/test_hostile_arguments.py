@@ -133,7 +133,7 @@ def test_a_stray_number_of_a_launcher(
 @pytest.mark.parametrize(
     ("shell", "environment", "code", "said"),
     [
-        ("show small", {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}, 0, "Übersetzung ▁"),
+        ("show --full small", {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}, 0, "Übersetzung ▁"),
         ("check mine.yaml", {"HOME": "/proc/no"}, 2, "Next: set HOME or XDG_CACHE_HOME"),
         ("translate --system base <&-", {}, 2, "standard input is closed"),
         ("check $'no\\xff.yaml'", {}, 2, "no\\udcff.yaml: 1 mistake in the study"),

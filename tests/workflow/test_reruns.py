@@ -349,7 +349,8 @@ CODE_CHANGES: dict[str, set[str]] = {
     "decoding/translate.py": _translations(*TRANSLATING),
     "decoding/contrasts.py": {f"score_contrasts {name}" for name in TRANSLATING} | {"make_table", "write_report"},
     "decoding/forced_scores.py": {"score_perplexity lm", "score_chunks bi", "make_table", "write_report"},
-    "decoding/attention.py": {f"analyse_attention {name}" for name in (*TRANSLATING, "lm")} | {"write_report"},
+    "decoding/attention.py": {f"analyse_attention {name}" for name in (*TRANSLATING, "lm")}
+    | {"compare_systems max", "make_table", "write_report"},  # comparisons have nats of the references
     "scoring/bleu.py": {f"score_system {name}" for name in TRANSLATING} | _paper(*TRANSLATING),
     "scoring/significance.py": _paper(*TRANSLATING),
     "report/report.py": {"write_report"},
