@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self
 
+import pytest
 from stage_settings import arguments_of
 from warm_python import WarmPython
 
@@ -150,3 +151,14 @@ def stage_command(sidecar: Sidecar, stage: str, folders: dict[str, Path]) -> lis
     files |= {name: file.path for name, file in sidecar.outputs.items()}
     files |= {file.name: folders[file.name] for file in STAGES[stage].stage_files("folder")}
     return arguments_of(stage, STAGES[stage].model_validate(sidecar.settings), **files)
+
+
+def copy_tracked(repository: Path, folder: Path) -> None:
+    """Copy the files that git tracks, as they are now. Skips the test outside of a git checkout."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=repository, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    for name in filter(None, listed.stdout.split("\0")):
+        if (repository / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(repository / name, folder / name)

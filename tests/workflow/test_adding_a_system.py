@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from workplace import Workplace
+from workplace import Workplace, copy_tracked
 
 DOCUMENTS = Path(__file__).parents[2] / "docs"
 PAGE = DOCUMENTS / "adding-a-system.md"
@@ -152,13 +151,7 @@ LOOK_AT_ALL = (
 
 @pytest.mark.slow
 def test_additions_as_documented_leave_the_tests_green(repository: Path, tmp_path: Path) -> None:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=repository, capture_output=True, text=True, check=False)
-    if listed.returncode:
-        pytest.skip("not a git checkout")
-    for name in filter(None, listed.stdout.split("\0")):
-        if (repository / name).exists():
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(repository / name, tmp_path / name)
+    copy_tracked(repository, tmp_path)
     (tmp_path / ".venv").symlink_to(sys.prefix)
 
     def add(path: str, text: str, *, before: str | None = None) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from workplace import copy_tracked
 
 REPOSITORY = Path(__file__).parents[2]
 FOLDERS = (".", "config", "docs", "docs/howto", "docs/papers", "docs/tutorials", "profiles")
@@ -69,13 +70,7 @@ def test_commands_are_called_in_one_way() -> None:
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the tracked files with studies at the size micro, and the results of two of them."""
     folder = tmp_path_factory.mktemp("clone") / "phrasemt"
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, text=True, check=False)
-    if listed.returncode:
-        pytest.skip("not a git checkout")
-    for name in filter(None, listed.stdout.split("\0")):
-        if (REPOSITORY / name).exists():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(REPOSITORY / name, folder / name)
+    copy_tracked(REPOSITORY, folder)
     environment = folder / ".venv"
     environment.mkdir()
     for entry in Path(sys.prefix).iterdir():
