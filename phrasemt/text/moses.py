@@ -126,7 +126,8 @@ def moses_detokenizer(language: str) -> Callable[[str], str]:
             joined = _with_characters_of(line, joined)
         if language == "it":
             joined = _ITALIAN_PO.sub(r"\1' ", joined)
-        joined = _EMOJI.sub(r"\1\2\3", joined)
+        if not joined.isascii():
+            joined = _EMOJI.sub(r"\1\2\3", joined)
         return _SPACE_BESIDE_WIDE.sub("", joined) if language in WITHOUT_SPACES else joined
 
     return detokenize
