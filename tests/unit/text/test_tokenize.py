@@ -81,9 +81,9 @@ def test_typographic_apostrophes_are_split_like_ascii_ones_everywhere(ours):
 @settings(max_examples=300)
 @given(text=TEXT, language=st.sampled_from(LANGUAGES))
 def test_without_typographic_quotes_the_detokeniser_is_that_of_sacremoses(text, language, ours):
-    # Behind a number and in three languages an apostrophe of ASCII is no quotation mark.
-    text = text.replace("'", "") if language in ("de", "nl", "it") else re.sub(r"(?<=\d)\s*'", "", text)
     tokens = ours[language](ATTACHED.sub("", text.translate(dict.fromkeys(map(ord, "’‘”«»،؛؟۔।॥։።፣፤፧")))))
+    # Behind a number and in three languages an apostrophe of ASCII is no quotation mark: a word stands in its place.
+    tokens = re.sub("&apos;" if language in ("de", "nl", "it") else r"(?<=\d )&apos;", "word", tokens)
     text = moses_detokenizer(language)(tokens)
     expected = MosesDetokenizer(language).detokenize(tokens.split(" "), unescape=True)
     if language in ("zh", "ja"):
