@@ -18,6 +18,8 @@ from one_host_slurm import ask, file_system, kill_node, restarts, start_node, wa
 from site_of_tests import PATIENCE, Site, has_heard, resume
 from workplace import Workplace
 
+from phrasemt.runs.notes import CLAIMS
+
 
 def _ends_as(untouched: Site, site: Site) -> None:
     """The same table, nobody left in the queue, and no process left in the folder."""
@@ -151,6 +153,7 @@ SECOND_LOGIN_NODE = ("unshare", "--pid", "--fork", "--mount-proc", "--uts", "sh"
 
 def test_a_second_login_node_leaves_a_run_its_lock(site: Site, untouched: Site) -> None:
     """A run without Slurm, which the other node knows only from its notes."""
+    assert not list((site.folder / CLAIMS).iterdir())  # the run that made the copy has ended
     here = Workplace(site.folder)
     with (site.folder / "messages").open("w") as messages:
         run = subprocess.Popen(

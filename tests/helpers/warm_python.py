@@ -9,6 +9,7 @@ commands start as ever. No signal reaches that process, so tests that stop or ki
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import importlib
 import json
@@ -130,6 +131,7 @@ def _answer(caller: socket.socket) -> None:
     except BaseException:
         traceback.print_exc()
         exit_code = 1
+    atexit._run_exitfuncs()  # a run of Snakemake takes its claim of the folder away
     sys.stdout.flush()
     sys.stderr.flush()
     caller.send(bytes([exit_code]))
