@@ -47,14 +47,34 @@ rule score_metric:
         flow.command("score_metric")
 
 
+rule measure_variation:
+    input:
+        repeated=flow.of(paths.system_scores, "repeated seeds"),
+        repeated_metrics=flow.of(paths.metric_scores, "metrics", "repeated seeds"),
+        repeated_forced=flow.of(paths.attention_analysis, "test sets", "repeated forced seeds"),
+    output:
+        variation=paths.seed_variation,
+    log:
+        flow.log("measure_variation"),
+    benchmark:
+        flow.benchmark("measure_variation")
+    conda:
+        "../envs/score.yaml"
+    params:
+        **flow.params("measure_variation"),
+    message:
+        "Measure how far trainings with other seeds differ on the test sets of {wildcards.dataset}"
+    shell:
+        flow.command("measure_variation")
+
+
 rule compare_systems:
     input:
         baseline=flow.of(paths.system_scores, "seeds of the baseline"),
         system=flow.of(paths.system_scores, "seeds"),
-        repeated=flow.of(paths.system_scores, "repeated seeds"),
+        variation=flow.of(paths.seed_variation, "repeated"),
         baseline_metrics=flow.of(paths.metric_scores, "metrics", "seeds of the baseline"),
         system_metrics=flow.of(paths.metric_scores, "metrics", "seeds"),
-        repeated_metrics=flow.of(paths.metric_scores, "metrics", "repeated seeds"),
         forced=flow.of(paths.attention_analysis, "test sets", "forced seeds"),
     output:
         comparison=paths.comparison,

@@ -128,6 +128,7 @@ class Paths:
 
     system_scores = _of_dataset("scores/{system}/{seed}.json")
     metric_scores = _of_dataset("metrics/{metric}/{system}/{seed}.json")
+    seed_variation = _of_dataset("seed_variation.json")
     comparison = _of_dataset("comparisons/{system}.json")
     table = _of_study("table.json")
     markdown_table = _of_study("table.md")

@@ -160,6 +160,40 @@ class MetricScores(OfTestSets[MetricOnTestSet], format=4):
     metric: str
 
 
+class SeedVariation(Settings):
+    """How much scores differ between trainings that differ in their seed only, pooled over systems.
+
+    variance: of the score of a training on the test set. of_sentences: the part of it that other sentences would
+    change, for trainings of one system are good at different ones. freedom: degrees of freedom, trainings minus
+    systems.
+    """
+
+    variance: float
+    of_sentences: float
+    freedom: int
+
+
+class VariationOnTestSet(Settings):
+    """The variation between trainings on one test set, by kind of system and convention.
+
+    sentences, references: as in the scores; signatures: of the conventions. They say of what the variation is.
+    """
+
+    sentences: int
+    references: dict[str, list[str]]
+    signatures: dict[str, str]
+    kinds: dict[str, dict[str, SeedVariation]]
+
+
+class SeedVariations(JsonFile):
+    """The variation between the trainings of a data set. samples, seed: of the bootstrap; test_sets: by name."""
+
+    dataset: str
+    samples: int
+    seed: int
+    test_sets: dict[str, VariationOnTestSet]
+
+
 class Estimate(Settings):
     """A value on the whole test set, with its mean and 95 % interval over the bootstrap samples."""
 

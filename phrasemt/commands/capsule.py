@@ -36,7 +36,12 @@ from phrasemt.workflow.run_stage import run_stage
 
 STUDY, DIGESTS, FAMILIES = "study.yaml", "digests.tsv", "families"
 # The stages that need no model and no training text, by the kind of their output.
-RECOMPUTED = {Paths.table: "make_table", Paths.comparison: "compare_systems", Paths.system_scores: "score_system"}
+RECOMPUTED = {
+    Paths.table: "make_table",
+    Paths.comparison: "compare_systems",
+    Paths.seed_variation: "measure_variation",
+    Paths.system_scores: "score_system",
+}
 _MOST, _LARGEST = 10_000, 1 << 30  # members; bytes of all, unpacked
 _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
 

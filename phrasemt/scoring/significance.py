@@ -1,4 +1,4 @@
-"""The stage `compare_systems`: tests of the difference of a system to the baseline.
+"""The stages `measure_variation` and `compare_systems`: tests of the difference of a system to the baseline.
 
 All tests read the sentence statistics of the score files. With several seeds, the score of a system is the mean over
 its seeds, so one lucky training does not decide.
@@ -36,6 +36,7 @@ code is not called, because it compares single texts and not means over seeds.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -54,16 +55,20 @@ from phrasemt.artefacts.scores import (
     Estimate,
     MetricComparison,
     MetricScore,
+    MetricScores,
     Power,
     Scores,
+    SeedVariation,
+    SeedVariations,
     SystemScores,
+    VariationOnTestSet,
 )
 from phrasemt.artefacts.translations import AttentionAnalysis
 from phrasemt.errors import MismatchError, check_equal
 from phrasemt.scoring.external import with_metrics
 from phrasemt.scoring.scores import check_comparable, nats_of
 from phrasemt.scoring.statistics import as_array, corpus_scores
-from phrasemt.stages.scoring import CompareSystems
+from phrasemt.stages.scoring import CompareSystems, MeasureVariation
 
 log = logging.getLogger("phrasemt.scoring.significance")
 
@@ -73,20 +78,6 @@ _LEVEL, _POWER = 0.05, 0.8  # what tests of trainings can show
 # Of equal systems, a direction is decided in 100 % of groups of one sentence, 28 % of three, 9 % of fourteen.
 FEWEST = 30
 _ROUNDING = 1e-9  # scores of equal statistics that were added in another order
-
-
-@dataclass(frozen=True, kw_only=True)
-class SeedVariation:
-    """How much scores differ between trainings that differ in their seed only, pooled over systems.
-
-    variance: of the score of a training on the test set. of_sentences: the part of it that other sentences would
-    change, for trainings of one system are good at different ones. freedom: degrees of freedom, trainings minus
-    systems.
-    """
-
-    variance: float
-    of_sentences: float
-    freedom: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,41 +151,136 @@ class OverTrainings:
 Variations = Mapping[str, Mapping[str, SeedVariation]]  # by kind of system and convention
 
 
+def measure_variation(
+    *,
+    settings: MeasureVariation,
+    cores: int,
+    repeated: list[Path],
+    repeated_metrics: list[Path],
+    repeated_forced: list[Path],
+    variation: Path,
+) -> None:
+    """Measure how far trainings of one system differ, and write `SeedVariations`. Memory: the trainings of one system.
+
+    repeated: the score files of all systems that were trained several times, system by system. repeated_metrics,
+    repeated_forced: their files of `score_metric` and `analyse_attention`. Raises MismatchError if test sets,
+    conventions or systems do not agree with each other.
+    """
+    metrics_of, forced_of = _by_system(MetricScores, repeated_metrics), _by_system(AttentionAnalysis, repeated_forced)
+    standard_file: dict[Path, SystemScores] = {}  # all others must agree with it
+    standards: dict[tuple[str, int], dict[str, Scores]] = {}
+    sums: dict[str, SumsOfKinds] = {}
+    signatures: dict[str, dict[str, str]] = {}
+    read = ((path, SystemScores.read(path)) for path in repeated)
+    for system, pairs in itertools.groupby(read, lambda pair: pair[1].system):
+        files = with_metrics(dict(pairs), metrics_of.get(system, []))
+        analyses = {path: AttentionAnalysis.read(path) for path in forced_of.get(system, [])}
+        standard_file = standard_file or dict(itertools.islice(files.items(), 1))
+        for test_set in _test_sets(standard_file | files):
+            for number, scores in enumerate(_on_test_set(test_set, files, analyses)):
+                standard = standards.setdefault((test_set, number), dict(itertools.islice(scores.items(), 1)))
+                check_comparable(test_set, standard | scores)
+                runs = resample(list(scores.values()), samples=settings.samples, seed=settings.seed)
+                add_runs(sums.setdefault(test_set, {}), settings.kinds[system], runs)
+                names = {name: metric.signature for name, metric in runs.metrics.items()}
+                signatures.setdefault(test_set, {}).update(names)
+    of_test_sets = {}
+    for (test_set, number), standard in standards.items():
+        if number == 0:
+            (scores_of_one,) = standard.values()
+            of_test_sets[test_set] = VariationOnTestSet(
+                sentences=scores_of_one.sentences,
+                references=dict(scores_of_one.references),
+                signatures=signatures[test_set],
+                kinds=pooled(sums[test_set]),
+            )
+    draws = {"samples": settings.samples, "seed": settings.seed}
+    SeedVariations(dataset=settings.dataset, **draws, test_sets=of_test_sets).write(variation)
+
+
+def _by_system(kind: type[MetricScores] | type[AttentionAnalysis], paths: Iterable[Path]) -> dict[str, list[Path]]:
+    """The files of each system. Reads them, and keeps nothing else."""
+    of_systems: dict[str, list[Path]] = {}
+    for path in paths:
+        of_systems.setdefault(kind.read(path).system, []).append(path)
+    return of_systems
+
+
+def _on_test_set(
+    test_set: str, files: Mapping[Path, SystemScores], analyses: Mapping[Path, AttentionAnalysis]
+) -> Iterator[dict[str, Scores]]:
+    """The scores on a test set by path; then, if there are any, the nats of the references."""
+    yield {str(path): file.test_sets[test_set] for path, file in files.items()}
+    nats = {str(path): nats_of(analysis) for path, analysis in analyses.items() if analysis.test_set == test_set}
+    if nats:
+        yield nats
+
+
+def _variations_on(test_set: str, variation: Sequence[Path], scores: Scores) -> Variations:
+    """The variation between trainings on a test set; none without a file. scores: of one training.
+
+    Raises MismatchError if it is of other sentences or conventions.
+    """
+    signatures = {name: metric.signature for name, metric in scores.metrics.items()}
+    for path in variation:
+        of_file = SeedVariations.read(path).test_sets.get(test_set)
+        found = of_file and (
+            of_file.sentences,
+            of_file.references,
+            {name: of_file.signatures.get(name) for name in signatures},
+        )
+        what = f"the variation between trainings on {test_set} is of other sentences or conventions"
+        expected = (scores.sentences, scores.references, signatures)
+        check_equal(expected, found, what, where=path, next_step="delete it and run again")
+        if of_file:
+            return of_file.kinds
+    return {}
+
+
 def compare_systems(
     *,
     settings: CompareSystems,
     cores: int,
     baseline: list[Path],
     system: list[Path],
-    repeated: list[Path],
+    variation: list[Path],
     baseline_metrics: list[Path],
     system_metrics: list[Path],
-    repeated_metrics: list[Path],
     forced: list[Path],
     comparison: Path,
 ) -> None:
     """Compare a system with the baseline, and write a `Comparison`. baseline, system: score files of all seeds.
 
-    repeated: the score files of all systems that were trained several times. baseline_metrics, system_metrics,
-    repeated_metrics: files of `score_metric` of all seeds. forced: files of `analyse_attention` of all these systems on
-    all test sets, with the nats of the references; none if one side has none. Raises MismatchError if test sets,
-    conventions or systems of the files do not agree with each other or the settings.
+    variation: the file of `measure_variation`; none if no system was trained several times. baseline_metrics,
+    system_metrics: files of `score_metric` of all seeds. forced: files of `analyse_attention` of both sides on all test
+    sets, with the nats of the references; none if one side has none. Raises MismatchError if test sets, conventions or
+    systems of the files do not agree with each other or the settings.
     """
     baseline_files = with_metrics(_read_side(baseline, settings.baseline, settings), baseline_metrics)
     system_files = with_metrics(_read_side(system, settings.system, settings), system_metrics)
-    repeated_files = with_metrics({path: SystemScores.read(path) for path in repeated}, repeated_metrics)
     files = baseline_files | system_files
-    files |= {path: file for path, file in repeated_files.items() if path not in files}
     analyses = {path: AttentionAnalysis.read(path) for path in forced}
+    sides = [
+        (of_side, {path: analysis for path, analysis in analyses.items() if analysis.system == name})
+        for name, of_side in ((settings.baseline, baseline_files), (settings.system, system_files))
+    ]
     test_sets = {}
     for test_set in _test_sets(files):
-        scores = {path: (file.system, file.test_sets[test_set]) for path, file in files.items()}
-        nats = {path: (one.system, nats_of(one)) for path, one in analyses.items() if one.test_set == test_set}
-        metrics = _compare_sides(settings, test_set, scores) | _compare_sides(settings, test_set, nats)
+        scores = next(iter(files.values())).test_sets[test_set]
+        metrics: dict[str, MetricComparison] = {}
+        for of_baseline, of_system in zip(*(_on_test_set(test_set, *side) for side in sides), strict=False):
+            check_comparable(test_set, of_baseline | of_system)
+            metrics |= compare_scores(
+                list(of_baseline.values()),
+                list(of_system.values()),
+                variations=_variations_on(test_set, variation, scores),
+                kinds=[settings.kinds[name] for name in (settings.baseline, settings.system)],
+                samples=settings.samples,
+                seed=settings.seed,
+            )
         _log(settings, test_set, metrics)
-        sentences = next(iter(scores.values()))[1].sentences
-        test_sets[test_set] = ComparisonOnTestSet(sentences=sentences, metrics=metrics)
-    file = Comparison(
+        test_sets[test_set] = ComparisonOnTestSet(sentences=scores.sentences, metrics=metrics)
+    Comparison(
         dataset=settings.dataset,
         system=settings.system,
         baseline=settings.baseline,
@@ -203,26 +289,7 @@ def compare_systems(
         samples=settings.samples,
         seed=settings.seed,
         test_sets=test_sets,
-    )
-    file.write(comparison)
-
-
-def _compare_sides(
-    settings: CompareSystems, test_set: str, files: Mapping[Path, tuple[str, Scores]]
-) -> dict[str, MetricComparison]:
-    """Compare baseline and system; nothing without files. files: system and scores of all trainings."""
-    if not files:
-        return {}
-    check_comparable(test_set, {str(path): scores for path, (_, scores) in files.items()})
-    of_systems: dict[str, list[Scores]] = {}
-    for system, scores in files.values():
-        of_systems.setdefault(system, []).append(scores)
-    draws = {"samples": settings.samples, "seed": settings.seed}
-    sides = {name: resample(runs, **draws) for name, runs in of_systems.items()}
-    variations = seed_variations((settings.kinds[name], side) for name, side in sides.items())
-    compared = settings.baseline, settings.system
-    kinds = [settings.kinds[name] for name in compared]
-    return compare_resampled(*(sides[name] for name in compared), variations=variations, kinds=kinds)
+    ).write(comparison)
 
 
 def _log(settings: CompareSystems, test_set: str, metrics: Mapping[str, MetricComparison]) -> None:
@@ -337,21 +404,35 @@ def seed_variations(systems: Iterable[tuple[str, ResampledRuns]]) -> dict[str, d
 
     Systems with one run say nothing of it; a kind whose systems all have one run is missing.
     """
-    of_kinds: dict[str, list[ResampledRuns]] = {}
+    sums: SumsOfKinds = {}
     for kind, side in systems:
-        if len(next(iter(side.scores.values()))) > 1:
-            of_kinds.setdefault(kind, []).append(side)
-    return {kind: {name: _pooled(repeated, name) for name in repeated[0].scores} for kind, repeated in of_kinds.items()}
+        add_runs(sums, kind, side)
+    return pooled(sums)
 
 
-def _pooled(repeated: Sequence[ResampledRuns], name: str) -> SeedVariation:
-    freedom = sum(len(side.scores[name]) - 1 for side in repeated)
-    of_runs, of_samples = [side.scores[name] for side in repeated], [side.samples[name] for side in repeated]
-    return SeedVariation(
-        variance=sum(float(((runs - runs.mean()) ** 2).sum()) for runs in of_runs) / freedom,
-        of_sentences=sum(float((runs - runs.mean(0)).var(1).sum()) for runs in of_samples) / freedom,
-        freedom=freedom,
-    )
+# Of each kind and convention, by system: squares of deviations of scores, variances over sentences, degrees of freedom.
+SumsOfKinds = dict[str, dict[str, list[tuple[float, float, int]]]]
+
+
+def add_runs(sums: SumsOfKinds, kind: str, side: ResampledRuns) -> None:
+    """Add the runs of a system, of which nothing else stays in memory."""
+    for name, runs in side.scores.items():
+        if len(runs) > 1:
+            of_sentences = (side.samples[name] - side.samples[name].mean(0)).var(1).sum()
+            added = (float(((runs - runs.mean()) ** 2).sum()), float(of_sentences), len(runs) - 1)
+            sums.setdefault(kind, {}).setdefault(name, []).append(added)
+
+
+def pooled(sums: SumsOfKinds) -> dict[str, dict[str, SeedVariation]]:
+    """The variation of each kind and convention."""
+    variations: dict[str, dict[str, SeedVariation]] = {}
+    for kind, of_kind in sums.items():
+        for name, systems in of_kind.items():
+            squares, of_sentences, freedom = map(sum, zip(*systems, strict=True))
+            variations.setdefault(kind, {})[name] = SeedVariation(
+                variance=squares / freedom, of_sentences=of_sentences / freedom, freedom=int(freedom)
+            )
+    return variations
 
 
 def over_trainings(

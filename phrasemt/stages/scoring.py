@@ -58,29 +58,46 @@ class ScoreMetric(SystemOnTestSets):
     references: list[int] = of(lambda job: job.references)
 
 
-class CompareSystems(Stage):
-    """Test the difference of a system to the baseline by paired bootstrap."""
+class Bootstrap(Stage):
+    """Base of the stages that resample the sentences of the test sets of a data set."""
 
     module = "phrasemt.scoring.significance"
+    libraries = ("numpy", "scipy")
+
+    dataset: str
+    kinds: dict[str, str] = of(lambda job: job.study.pool_groups)  # of each system: among them deviations are pooled
+    samples: int = of(lambda job: job.study.comparison.samples)
+    seed: int = SEED
+
+
+class MeasureVariation(Bootstrap):
+    """Measure how much scores differ between trainings that differ in their seed only."""
+
+    job_name = "{dataset}.{source}-{target}"
+    inputs = files(
+        repeated=[Paths.system_scores],
+        repeated_metrics=[Paths.metric_scores],
+        repeated_forced=[Paths.attention_analysis],
+    )
+    outputs = files(variation=Paths.seed_variation)
+
+
+class CompareSystems(Bootstrap):
+    """Test the difference of a system to the baseline by paired bootstrap."""
+
     job_name = "{dataset}.{source}-{target}/{system}"
     inputs = files(
         baseline=[Paths.system_scores],
         system=[Paths.system_scores],
-        repeated=[Paths.system_scores],
+        variation=[Paths.seed_variation],
         baseline_metrics=[Paths.metric_scores],
         system_metrics=[Paths.metric_scores],
-        repeated_metrics=[Paths.metric_scores],
         forced=[Paths.attention_analysis],
     )
     outputs = files(comparison=Paths.comparison)
-    libraries = ("numpy", "scipy")
 
-    dataset: str
     system: str
     baseline: str
-    kinds: dict[str, str] = of(lambda job: job.study.pool_groups)  # of each system: among them deviations are pooled
-    samples: int = of(lambda job: job.study.comparison.samples)
-    seed: int = SEED
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:

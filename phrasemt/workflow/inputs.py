@@ -33,10 +33,9 @@ def _seeds(study: Study, system: str) -> list[Names]:
 
 
 def _forced_seeds(study: Study, job: Wildcards) -> list[Names]:
-    """Those of both sides of a comparison, and of all systems with several, if both have nats of the references."""
+    """Those of both sides of a comparison, if both have nats of the references."""
     sides = [study.baseline_of(job.system), job.system]
-    systems = dict.fromkeys([*sides, *study.repeated]) if {*sides} <= {*study.forced} else {}
-    return [seed for system in systems if system in study.forced for seed in _seeds(study, system)]
+    return [seed for system in sides for seed in _seeds(study, system)] if {*sides} <= {*study.forced} else []
 
 
 def _if(condition: object) -> list[Names]:
@@ -66,6 +65,10 @@ CHOICES: dict[str, Callable[[Study, Wildcards], list[Names]]] = {
     # Of all systems with several; they show how much trainings differ.
     "repeated seeds": lambda study, job: [seed for system in study.repeated for seed in _seeds(study, system)],
     "forced seeds": _forced_seeds,
+    "repeated forced seeds": lambda study, job: [
+        seed for system in study.repeated if system in study.forced for seed in _seeds(study, system)
+    ],
+    "repeated": lambda study, job: _if(study.repeated),
     "subwords": lambda study, job: _if(study.datasets[job.dataset].subwords.unit != "word"),
     "phrases": _phrases,  # of a system
     "chunks": lambda study, job: _if(study.models[job.system].model.reads_chunks),

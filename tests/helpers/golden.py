@@ -13,7 +13,7 @@ import itertools
 import math
 import random
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -333,30 +333,41 @@ class GoldenStudy:
         names = {"dataset": dataset, "system": system, "seed": str(seed)}
         self.run("score_system", names, **{**inputs, **changes}, scores=self.path("system_scores", dataset, **run))
 
+    def measure_variation(self, dataset: str, metrics: Sequence[Path] = ()) -> None:
+        repeated = self.study.repeated
+        self.run(
+            "measure_variation",
+            {"dataset": dataset},
+            repeated=self._scores_of(dataset, *repeated),
+            repeated_metrics=list(metrics),
+            repeated_forced=self._forced_of(dataset, *(name for name in repeated if name in self.study.forced)),
+            variation=self.path("seed_variation", dataset),
+        )
+
     def compare_all(self) -> None:
+        for dataset in self.study.datasets if self.study.repeated else []:
+            self.measure_variation(dataset)
         for dataset, system in itertools.product(self.study.datasets, self.study.translating):
             if system in self.study.baselines:
                 self.compare(dataset, system)
 
     def compare(self, dataset: str, system: str, **metrics: list[Path]) -> None:
+        sides = [self.study.baseline_of(system), system]
         self.run(
             "compare_systems",
             {"dataset": dataset, "system": system},
-            baseline=self._scores_of(dataset, self.study.baseline_of(system)),
+            baseline=self._scores_of(dataset, sides[0]),
             system=self._scores_of(dataset, system),
-            repeated=self._scores_of(dataset, *self.study.repeated),
+            variation=[self.path("seed_variation", dataset)] if self.study.repeated else [],
             comparison=self.path("comparison", dataset, system=system),
-            **{f"{side}_metrics": [] for side in ("baseline", "system", "repeated")} | metrics,
-            forced=self._forced_of(dataset, system),
+            **{f"{side}_metrics": [] for side in ("baseline", "system")} | metrics,
+            forced=self._forced_of(dataset, *sides) if {*sides} <= {*self.study.forced} else [],
         )
 
-    def _forced_of(self, dataset: str, system: str) -> list[Path]:
-        """The analyses of both sides and of all with several trainings; none if one side is a decoder of chunks."""
-        sides = [self.study.baseline_of(system), system]
-        names = {*sides, *self.study.repeated} & {*self.study.forced} if {*sides} <= {*self.study.forced} else ()
+    def _forced_of(self, dataset: str, *systems: str) -> list[Path]:
         return [
             self.path("attention_analysis", dataset, split=test_set, system=one, seed=seed)
-            for one, seed in self._runs([name for name in self.study.forced if name in names])
+            for one, seed in self._runs(list(systems))
             for test_set in self.study.datasets[dataset].test_sets
         ]
 

@@ -28,12 +28,13 @@ from phrasemt.scoring.significance import (
     compare_scores,
     compare_systems,
     holm,
+    measure_variation,
     over_trainings,
     p_text,
     seed_variations,
 )
 from phrasemt.scoring.statistics import corpus_bleu, corpus_scores
-from phrasemt.stages.scoring import CompareSystems, ScoreSystem
+from phrasemt.stages.scoring import CompareSystems, MeasureVariation, ScoreSystem
 from phrasemt.study.tokenization import Tokenizer
 
 SYSTEMS = "base", "new", "other"
@@ -86,25 +87,26 @@ def compared(
     folder: Path, baseline: list[Path], system: list[Path], *, samples: int, seed: int, **more: list[Path]
 ) -> Comparison:
     """Sides of several runs are systems with several seeds. more: `repeated`, `baseline_metrics`, `system_metrics`."""
-    names = {"dataset": "toy", "system": "new", "baseline": "base", "kinds": dict.fromkeys(SYSTEMS, "attention")}
+    draws = {"dataset": "toy", "kinds": dict.fromkeys(SYSTEMS, "attention"), "samples": samples, "seed": seed}
+    repeated = more.pop("repeated", [path for side in (baseline, system) if len(side) > 1 for path in side])
+    metrics = {side: more.get(side, []) for side in ("baseline_metrics", "system_metrics")}
+    if repeated:
+        measure_variation(
+            settings=MeasureVariation.model_validate(draws),
+            cores=1,
+            repeated=repeated,
+            repeated_metrics=[path for side in metrics.values() if len(side) > 1 for path in side],
+            repeated_forced=more.get("forced", []),
+            variation=folder / "variation.json",
+        )
     compare_systems(
-        settings=CompareSystems.model_validate({**names, "samples": samples, "seed": seed}),
+        settings=CompareSystems.model_validate({**draws, "system": "new", "baseline": "base"}),
         cores=1,
-        **{
-            "baseline": baseline,
-            "system": system,
-            "repeated": [path for side in (baseline, system) if len(side) > 1 for path in side],
-            "baseline_metrics": [],
-            "system_metrics": [],
-            "repeated_metrics": [
-                path
-                for side in ("baseline_metrics", "system_metrics")
-                if len(more.get(side, [])) > 1
-                for path in more[side]
-            ],
-            "forced": [],
-            **more,
-        },
+        baseline=baseline,
+        system=system,
+        variation=[folder / "variation.json"] if repeated else [],
+        **metrics,
+        forced=more.get("forced", []),
         comparison=folder / "comparison.json",
     )
     return Comparison.read(folder / "comparison.json")
