@@ -221,19 +221,21 @@ def _variations_on(test_set: str, variation: Sequence[Path], scores: Scores) -> 
 
     Raises MismatchError if it is of other sentences or conventions.
     """
-    signatures = {name: metric.signature for name, metric in scores.metrics.items()}
     for path in variation:
-        of_file = SeedVariations.read(path).test_sets.get(test_set)
-        found = of_file and (
-            of_file.sentences,
-            of_file.references,
-            {name: of_file.signatures.get(name) for name in signatures},
-        )
-        what = f"the variation between trainings on {test_set} is of other sentences or conventions"
-        expected = (scores.sentences, scores.references, signatures)
-        check_equal(expected, found, what, where=path, next_step="delete it and run again")
-        if of_file:
-            return of_file.kinds
+        if (found := SeedVariations.read(path).test_sets.get(test_set)) is None:
+            what, next_step = f"no variation between trainings on {test_set}", "delete it and run again"
+            raise MismatchError(what, where=path, next_step=next_step)
+        for what, expected, of_variation in (
+            ("number of sentences", scores.sentences, found.sentences),
+            ("reference", scores.references, found.references),
+            *(
+                (f"convention of {name}", metric.signature, found.signatures.get(name))
+                for name, metric in scores.metrics.items()
+            ),
+        ):
+            problem = f"the variation between trainings on {test_set} is of other scores: the {what} differs"
+            check_equal(expected, of_variation, problem, where=path, next_step="delete it and run again")
+        return found.kinds
     return {}
 
 

@@ -21,8 +21,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
+from phrasemt.artefacts.scores import SystemScores
 from phrasemt.artefacts.syntax import Card, ModelFile
 from phrasemt.files.lines import write_lines
+from phrasemt.scoring.bleu import score_system
+from phrasemt.scoring.significance import compare_systems, measure_variation
+from phrasemt.stages.scoring import CompareSystems, MeasureVariation, ScoreSystem
 from phrasemt.stages.subwords import ApplySubwords, LearnSubwords
 from phrasemt.stages.syntax import AnnotateSentences
 from phrasemt.study.tokenization import Tokenizer
@@ -133,6 +137,74 @@ def _lines(path: Path) -> Iterator[str]:
             yield from (line.replace("\t", " ") for line in io.TextIOWrapper(stream, encoding="utf-8"))
 
 
+def score(folder: Path, sentences: int, _: Path | None) -> Measured:
+    """Score drawn sentences of 24 words, of which a quarter of the words differs from the reference or has moved."""
+    drawn = random.Random(1)
+    references = [drawn.choices(WORDS, k=24) for _ in range(sentences)]
+    hypotheses = []
+    for words in references:
+        changed = list(words)
+        for _ in range(4):
+            changed[drawn.randrange(len(words))] = drawn.choice(WORDS)
+        changed.insert(drawn.randrange(len(words)), changed.pop(drawn.randrange(len(words))))
+        hypotheses.append(changed)
+    for name, lines in (("hypotheses", hypotheses), ("references", references)):
+        write_lines(folder / name, map(" ".join, lines))
+    before = cpu_seconds()
+    score_system(
+        settings=ScoreSystem(
+            dataset="drawn",
+            system="base",
+            seed=1,
+            test_sets=["test"],
+            references=[1],
+            target_tokenizer=Tokenizer.for_language("de"),
+        ),
+        cores=1,
+        tokens=[folder / "hypotheses"],
+        text=[folder / "hypotheses"],
+        reference_tokens=[folder / "references"],
+        reference=[folder / "references"],
+        scores=folder / "scores.json",
+    )
+    yield "score, s", cpu_seconds() - before
+
+
+def compare(folder: Path, systems: int, _: Path | None) -> Measured:
+    """Compare two of so many systems of 10 trainings on 3,000 sentences, and first measure how trainings vary."""
+    next(score(folder, 3_000, None))
+    scores = SystemScores.read(folder / "scores.json")
+    names, files = [f"system_{number}" for number in range(systems)], list[list[Path]]()
+    for name in names:
+        files.append([folder / f"{name}-{seed}.json" for seed in range(10)])
+        for seed, path in enumerate(files[-1]):
+            scores.model_copy(update={"system": name, "seed": seed}).write(path)
+    draws = {"dataset": "drawn", "kinds": dict.fromkeys(names, "attention"), "samples": 1000}
+    before = cpu_seconds()
+    measure_variation(
+        settings=MeasureVariation.model_validate(draws),
+        cores=1,
+        repeated=[path for paths in files for path in paths],
+        repeated_metrics=[],
+        repeated_forced=[],
+        variation=folder / "variation.json",
+    )
+    yield "variation, s", cpu_seconds() - before
+    before = cpu_seconds()
+    compare_systems(
+        settings=CompareSystems.model_validate(draws | {"baseline": names[0], "system": names[1]}),
+        cores=1,
+        baseline=files[0],
+        system=files[1],
+        variation=[folder / "variation.json"],
+        baseline_metrics=[],
+        system_metrics=[],
+        forced=[],
+        comparison=folder / "comparison.json",
+    )
+    yield "a comparison, s", cpu_seconds() - before
+
+
 def cpu_seconds() -> float:
     return sum(map(_of_process, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
 
@@ -151,6 +223,8 @@ def peak() -> float:
 PARTS: dict[Callable[[Path, int, Path | None], Measured], tuple[int, ...]] = {
     store: (25_000, 100_000, 400_000),
     subwords: (100_000, 200_000, 400_000),
+    score: (1_250, 2_500, 5_000),
+    compare: (2, 4, 8),
 }
 
 
@@ -177,7 +251,7 @@ def main() -> None:
             print(json.dumps([*parts[name](Path(folder), options.measure, options.corpora), ("peak, MB", peak())]))
         return
     for name in options.parts:
-        sizes = [max(1, round(size * options.scale)) for size in PARTS[parts[name]]]
+        sizes = [max(2, round(size * options.scale)) for size in PARTS[parts[name]]]
         found = [measure(name, size, options.corpora) for size in sizes]
         print(f"| {name} | {' | '.join(f'{size:,}' for size in sizes)} | exponent |")
         for what in found[0]:

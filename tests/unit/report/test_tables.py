@@ -395,6 +395,7 @@ def test_a_metric_of_the_user_is_a_column(built: Built) -> None:
             files=[],
             scores=paths[system][-1],
         )
+    study.measure_variation("demo", metrics=[*paths["base"], *paths["max"]])
     study.compare("demo", "max", baseline_metrics=paths["base"], system_metrics=paths["max"])
     study.make_table(metric_scores=[*paths["base"], *paths["max"]])
     study.write_report()

@@ -592,3 +592,36 @@ def test_refuses_other_sentence_counts_and_no_scores(tmp_path: Path, texts: tupl
         compare(tmp_path, [base], [new])
     with pytest.raises(MismatchError, match=r"new needs one score file for each seed \(found seeds \[\]\)"):
         compare(tmp_path, [base], [])
+
+
+def test_a_variation_of_other_scores_is_refused(tmp_path: Path) -> None:
+    references = invent(20, seed=1)
+    sides = [
+        [
+            score(tmp_path, worsen(references, share=0.3, seed=seed), references, system=name, seed=seed)
+            for seed in (1, 2)
+        ]
+        for name in ("base", "new")
+    ]
+    compare(tmp_path, *sides)
+    path = tmp_path / "variation.json"
+    whole = json.loads(path.read_text())
+    for changed, message in (
+        ({"sentences": 21}, "the number of sentences differs"),
+        ({"references": {}}, "the reference differs"),
+        ({"signatures": {}}, "the convention of bleu_tok differs"),
+    ):
+        path.write_text(json.dumps(whole | {"test_sets": {"test": whole["test_sets"]["test"] | changed}}))
+        settings = {"dataset": "toy", "kinds": dict.fromkeys(SYSTEMS, "attention"), "samples": 200, "seed": 12345}
+        with pytest.raises(MismatchError, match=message):
+            compare_systems(
+                settings=CompareSystems.model_validate({**settings, "system": "new", "baseline": "base"}),
+                cores=1,
+                baseline=sides[0],
+                system=sides[1],
+                variation=[path],
+                baseline_metrics=[],
+                system_metrics=[],
+                forced=[],
+                comparison=tmp_path / "comparison.json",
+            )
