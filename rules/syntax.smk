@@ -30,7 +30,6 @@ rule fetch_stanza_file:
 rule describe_annotator:
     input:
         constituency=flow.files("describe_annotator", "constituency"),
-        chunker=flow.files("describe_annotator", "chunker"),
         tagger=flow.files("describe_annotator", "tagger"),
         vectors=flow.files("describe_annotator", "vectors"),
         forward_charlm=flow.files("describe_annotator", "forward_charlm"),
@@ -42,13 +41,13 @@ rule describe_annotator:
     benchmark:
         flow.benchmark("describe_annotator")
     wildcard_constraints:
-        annotator=flow.only(flow.ready_annotators),
+        annotator=flow.only(flow.published_parsers),
     conda:
         "../envs/syntax.yaml"
     params:
         **flow.params("describe_annotator"),
     message:
-        "Check the model files of {wildcards.annotator}"
+        "Describe the published parser {wildcards.annotator}"
     shell:
         flow.command("describe_annotator")
 
@@ -145,7 +144,7 @@ rule train_chunker:
     benchmark:
         flow.benchmark("train_chunker")
     wildcard_constraints:
-        annotator=flow.only(flow.trained_chunkers),
+        annotator=flow.only(flow.study.chunkers),
     priority: flow.priority
     conda:
         "../envs/syntax.yaml"

@@ -29,7 +29,7 @@ ANNOTATION_VERSION = 1
 LONGEST = 1000
 
 Kind = Literal["constituency", "chunks"]
-Origin = Literal["trained", "files", "published", "trees"]
+Origin = Literal["trained", "published", "trees"]
 
 
 class ModelFile(Settings):

@@ -12,7 +12,6 @@ from phrasemt.study.architectures import PhraseSegmentation
 
 _TREES = [Paths.registered_text, Paths.raw_trees, Paths.user_file]
 _CHUNKS = [Paths.registered_text, Paths.raw_chunks, Paths.user_file]
-_MODEL_FILE = [Paths.stanza_file, Paths.user_file]
 
 
 class FetchStanzaFile(Stage):
@@ -100,29 +99,21 @@ class TrainChunker(AnnotationStage):
 
 
 class DescribeAnnotator(Stage):
-    """Check the model files of a parser or chunker that the workflow does not train, and write its card."""
+    """Write the card of a published parser."""
 
     module = "phrasemt.syntax.given_annotators"
     job_name = "{annotator}"
     inputs = files(
-        constituency=_MODEL_FILE,
-        chunker=_MODEL_FILE,
-        tagger=_MODEL_FILE,
-        vectors=_MODEL_FILE,
-        forward_charlm=_MODEL_FILE,
-        backward_charlm=_MODEL_FILE,
+        constituency=[Paths.stanza_file],
+        tagger=[Paths.stanza_file],
+        vectors=[Paths.stanza_file],
+        forward_charlm=[Paths.stanza_file],
+        backward_charlm=[Paths.stanza_file],
     )
     outputs = files(annotator=Paths.card)
     libraries = ("stanza",)
 
-    kind: Literal["constituency", "chunks"]
     language: str = of(lambda job: job.annotator.language)
-    origin: Literal["files", "published"]
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        kind = "constituency" if job.wildcards["annotator"] in job.study.parsers else "chunks"
-        return {"kind": kind, "origin": "files" if job.annotator.files else "published"}
 
 
 class CollectTrees(Stage):

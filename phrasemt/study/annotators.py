@@ -1,4 +1,4 @@
-"""Parsers and chunkers of a study: trained by the workflow, published by Stanza, or your model files."""
+"""Parsers and chunkers of a study: trained by the workflow, published by Stanza, or the trees of another parser."""
 
 from __future__ import annotations
 
@@ -57,25 +57,6 @@ class ChunkerTraining(AnnotatorTraining):
     updates: Updates = Field(2400, description="updates, of 32 sentences each")
 
 
-class ParserFiles(Settings):
-    """Stanza's model files of a parser, which you provide."""
-
-    constituency: UserPath = Field(description="constituency parser (.pt)")
-    tagger: UserPath | None = Field(None, description="part-of-speech tagger (.pt); null if the parser reads no tags")
-    vectors: UserPath = Field(description="word vectors of parser and tagger (.pt)")
-    forward_charlm: UserPath | None = Field(None, description="forward character model, if parser and tagger need one")
-    backward_charlm: UserPath | None = Field(
-        None, description="backward character model, if parser and tagger need one"
-    )
-
-
-class ChunkerFiles(Settings):
-    """Stanza's model files of a chunker, which you provide."""
-
-    chunker: UserPath = Field(description="sequence tagger for chunks (.pt), trained by Stanza's ner_tagger")
-    vectors: UserPath = Field(description="word vectors of the chunker (.pt)")
-
-
 class AnnotatorDefinition(Settings):
     """Base of parsers and chunkers."""
 
@@ -94,10 +75,9 @@ class AnnotatorDefinition(Settings):
 
 
 class Parser(AnnotatorDefinition):
-    """A constituency parser, which has one of train, files, published, trees and generated."""
+    """A constituency parser, which has one of train, published, trees and generated."""
 
     train: ParserTraining | None = Field(None, description="a parser that the workflow trains")
-    files: ParserFiles | None = Field(None, description="your parser")
     published: Name | None = Field(None, description="a package published by Stanza, e.g. ptb3-revised_charlm")
     trees: Annotated[list[UserPath], Field(min_length=1)] | None = Field(
         None,
@@ -109,22 +89,12 @@ class Parser(AnnotatorDefinition):
 
     @model_validator(mode="after")
     def _one_origin(self) -> Parser:
-        if (
-            sum(origin is not None for origin in (self.train, self.files, self.published, self.trees, self.generated))
-            != 1
-        ):
-            raise ValueError("exactly one of train, files, published, trees and generated must be given")
+        if sum(origin is not None for origin in (self.train, self.published, self.trees, self.generated)) != 1:
+            raise ValueError("exactly one of train, published, trees and generated must be given")
         return self
 
 
 class Chunker(AnnotatorDefinition):
-    """A chunk tagger, which has one of train and files."""
+    """A chunk tagger."""
 
-    train: ChunkerTraining | None = Field(None, description="a chunker that the workflow trains")
-    files: ChunkerFiles | None = Field(None, description="your chunker")
-
-    @model_validator(mode="after")
-    def _one_origin(self) -> Chunker:
-        if (self.train is None) == (self.files is None):
-            raise ValueError("exactly one of train and files must be given")
-        return self
+    train: ChunkerTraining = Field(description="a chunker that the workflow trains")

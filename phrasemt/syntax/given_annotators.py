@@ -1,4 +1,4 @@
-"""Annotators that you give: the stages `fetch_stanza_file` and `describe_annotator` (models), `collect_trees` (trees).
+"""Parsers that are not trained here: `fetch_stanza_file` and `describe_annotator` (published models), `collect_trees`.
 
 A published model file is listed in phrasemt/registry/stanza_models.yaml. The environment variable PHRASEMT_STANZA_URL
 names a mirror with Stanza's layout, `<URL>/stanza-<language>/resolve/<revision>/models/<processor>/<package>.pt`, for
@@ -50,9 +50,7 @@ def fetch_stanza_file(*, settings: FetchStanzaFile, cores: int, file: Path) -> N
     """
     base = os.environ.get(URL_VARIABLE, URL).rstrip("/")
     source = settings.source.model_copy(update={"url": settings.source.url.replace(URL, base, 1)})
-    other_ways = (
-        f"name a mirror with the same layout in {URL_VARIABLE}, or give the files of a parser in the study (files)"
-    )
+    other_ways = f"name a mirror with the same layout in {URL_VARIABLE}"
     download(DownloadRequest(source, "fetch_stanza_file", other_ways), file)
 
 
@@ -61,7 +59,6 @@ def describe_annotator(
     settings: DescribeAnnotator,
     cores: int,
     constituency: list[Path],
-    chunker: list[Path],
     tagger: list[Path],
     vectors: list[Path],
     forward_charlm: list[Path],
@@ -71,14 +68,13 @@ def describe_annotator(
     """Write the card of model files. Each list holds the file of a role, or is empty."""
     given = {
         "constituency": constituency,
-        "chunker": chunker,
         "tagger": tagger,
         "vectors": vectors,
         "forward_charlm": forward_charlm,
         "backward_charlm": backward_charlm,
     }
     files = {role: paths[0] for role, paths in given.items() if paths}
-    Card.of_files(kind=settings.kind, origin=settings.origin, language=settings.language, files=files).write(annotator)
+    Card.of_files(kind="constituency", origin="published", language=settings.language, files=files).write(annotator)
 
 
 def collect_trees(*, settings: CollectTrees, cores: int, files: list[Path], trees: Path, annotator: Path) -> None:

@@ -234,8 +234,6 @@ def _files_of_the_user(study: Study) -> Iterator[tuple[str, Path]]:
     for name, metric in study.metrics.items():
         if not metric.model:
             yield from ((f"metrics.{name}.files", file) for file in metric.files)
-    for name, annotator in study.annotators.items():
-        yield from ((f"{_place(study, name)}.files.{role}", file) for role, file in annotator.files or () if file)
     for name, system in study.models.items():
         segmentation = system.model.source_phrases
         given = segmentation.given if segmentation else None

@@ -43,11 +43,9 @@ class Flow:
         self.chunked = [name for name, dataset in study.datasets.items() if dataset.target_chunks]
         self.with_subwords = [name for name, dataset in study.datasets.items() if dataset.subwords.unit != "word"]
         self.trained_parsers = [name for name, parser in study.parsers.items() if parser.train]
-        self.trained_chunkers = [name for name, chunker in study.chunkers.items() if chunker.train]
-        self.trained_annotators = [*self.trained_parsers, *self.trained_chunkers]
+        self.trained_annotators = [*self.trained_parsers, *study.chunkers]
         self.parsers_with_trees = [name for name, parser in study.parsers.items() if parser.trees or parser.generated]
-        made = {*self.trained_annotators, *self.parsers_with_trees}
-        self.ready_annotators = [name for name in study.annotators if name not in made]
+        self.published_parsers = [name for name, parser in study.parsers.items() if parser.published]
 
     @property
     def wildcards(self) -> dict[str, str]:

@@ -13,7 +13,7 @@ from phrasemt.files.source_file import MIRROR
 from phrasemt.registry.corpora import contrasts_of, files_of
 from phrasemt.registry.stanza_models import files_of_package
 from phrasemt.stages import STAGES
-from phrasemt.study.annotators import AnnotatedText, Parser
+from phrasemt.study.annotators import AnnotatedText
 from phrasemt.study.datasets import Dataset, DatasetText, RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.study.tokenization import Side
@@ -115,15 +115,11 @@ def _contrasts(study: Study, job: Wildcards) -> list[str]:
 
 
 def _model_files(study: Study, job: Wildcards, role: str) -> list[str]:
-    """The file of a role (constituency, tagger, ...) of an annotator that the workflow does not train, if any."""
-    annotator = study.annotators[job.annotator]
-    if annotator.files is not None:
-        file = getattr(annotator.files, role, None)
-        return [str(file)] if file else []
-    assert isinstance(annotator, Parser)
-    assert annotator.published is not None
-    files = files_of_package(annotator.language, annotator.published)
-    return [Paths.stanza_file.at(language=annotator.language, file=files[role])] if role in files else []
+    """The file of a role (constituency, tagger, ...) of a published parser, if it has one."""
+    parser = study.parsers[job.annotator]
+    assert parser.published is not None
+    files = files_of_package(parser.language, parser.published)
+    return [Paths.stanza_file.at(language=parser.language, file=files[role])] if role in files else []
 
 
 def _training_texts(

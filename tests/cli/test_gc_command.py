@@ -80,7 +80,7 @@ def test_it_removes_what_no_study_names(capsys: pytest.CaptureFixture[str]) -> N
 def _with_annotator(name: str, file: str) -> dict[str, Any]:
     """Another study, which names a file of an annotator."""
     study = yaml.safe_load(STUDY) | {"study": name}
-    study["parsers"]["english"] = {"language": "en", "files": {"constituency": file, "tagger": "x", "vectors": "y"}}
+    study["parsers"]["english"] = {"language": "en", "trees": [file]}
     return study
 
 

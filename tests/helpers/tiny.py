@@ -9,12 +9,11 @@ from random import Random
 from typing import Any
 
 from democorpus.pairs import conll, demo_pairs
-from phrasemt.artefacts.syntax import Card
+from phrasemt.artefacts.syntax import Card, Kind
 from phrasemt.batching.pack import pack_examples
 from phrasemt.files.lines import write_lines, write_text
 from phrasemt.stages.subwords import BuildVocabulary, PackExamples
-from phrasemt.stages.syntax import DescribeAnnotator, TrainChunker, TrainParser, TrainTagger, TrainVectors
-from phrasemt.syntax.given_annotators import describe_annotator
+from phrasemt.stages.syntax import TrainChunker, TrainParser, TrainTagger, TrainVectors
 from phrasemt.syntax.stanza.training import train_chunker, train_parser, train_tagger, train_vectors
 from phrasemt.text.subwords import build_vocabulary
 
@@ -146,9 +145,7 @@ def chunker(folder: Path, vectors: Path, chunks: dict[str, list[Path]], **change
 ROLES = ("constituency", "chunker", "tagger", "vectors", "forward_charlm", "backward_charlm")
 
 
-def describe(card: Path, kind: str, files: Mapping[str, Path], origin: str = "files") -> Path:
+def describe(card: Path, kind: Kind, files: Mapping[str, Path]) -> Path:
     """Write the card of model files, by role."""
-    settings = DescribeAnnotator.model_validate({"kind": kind, "language": "en", "origin": origin})
-    given: dict[str, Any] = {role: [files[role]] if role in files else [] for role in ROLES}
-    describe_annotator(settings=settings, cores=1, **given, annotator=card)
+    Card.of_files(kind=kind, origin="trained", language="en", files=files).write(card)
     return card

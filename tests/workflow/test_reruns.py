@@ -302,12 +302,9 @@ def test_a_new_test_set_trains_and_translates_nothing_old(repository: Path, tmp_
     dataset = study["datasets"]["demo"]
     dataset |= {"splits": splits, "parse_jobs": 2}
     del dataset["generator"]
-    for kind, annotator, roles in (
-        ("parsers", "english", ("constituency", "tagger")),
-        ("chunkers", "german", ("chunker",)),
-    ):
-        study[kind][annotator] = {"language": annotator[:2].replace("ge", "de")}
-        study[kind][annotator]["files"] = {role: file(f"{role}.pt") for role in (*roles, "vectors")}
+    study["parsers"]["english"] = {"language": "en", "published": "ptb3-revised_charlm"}
+    chunks = [{"file": file("chunks.txt")}]
+    study["chunkers"]["german"] = {"language": "de", "train": {"train": chunks, "test": chunks}}
     workplace = Workplace.new(repository, tmp_path, yaml.safe_dump(study), warm)
 
     def planned(*, all_files: bool = False) -> set[tuple[str, str]]:

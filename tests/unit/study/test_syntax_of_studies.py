@@ -38,7 +38,6 @@ def _instead_of_training(**origin: object) -> Callable[[Raw], None]:
 
 
 SPLITS = {"train": 10_000, "dev": 500, "test": 500}
-FILES = {"constituency": "no.pt", "vectors": "none.pt"}
 MISTAKES: list[tuple[Callable[[Raw], None], list[str]]] = [
     (_at("datasets.demo.source_parser", "englsh"), ["datasets.demo.source_parser is 'englsh', allowed: english"]),
     (
@@ -50,8 +49,8 @@ MISTAKES: list[tuple[Callable[[Raw], None], list[str]]] = [
         ["datasets.demo.source_parser is 'english', which is for 'de' and not 'en'"],
     ),
     (
-        _at("parsers.english.files", FILES),
-        ["parsers.english: exactly one of train, files, published, trees and generated must be given"],
+        _at("parsers.english.published", "ptb3-revised_charlm"),
+        ["parsers.english: exactly one of train, published, trees and generated must be given"],
     ),
     (
         _instead_of_training(generated="demonstration"),
@@ -60,10 +59,6 @@ MISTAKES: list[tuple[Callable[[Raw], None], list[str]]] = [
     (
         _at("datasets.demo.generator", {**SPLITS, "multiword_units": True, "long_sentences": True}),
         ["datasets.demo.generator: multiword_units has no effect with long_sentences"],
-    ),
-    (
-        _instead_of_training(files=FILES),
-        [f"parsers.english.files.{role}: no such file: {file}" for role, file in FILES.items()],
     ),
     (_instead_of_training(published="ptb"), ["parsers.english.published: language en: unknown package of Stanza"]),
     (
@@ -109,7 +104,18 @@ MISTAKES: list[tuple[Callable[[Raw], None], list[str]]] = [
         _at("systems.parse.model.phrase", {"mode": "none", "ntok_max": 4}),
         ["systems.parse.model.phrase: ntok_max has no effect in mode none, only in ngram, parse, random, right, shuff"],
     ),
-    (_at("chunkers", {"english": {"language": "en", "files": {"chunker": "c", "vectors": "v"}}}), ["both called"]),
+    (
+        _at(
+            "chunkers",
+            {
+                "english": {
+                    "language": "en",
+                    "train": {part: [{"corpus": "conll2000", "part": part}] for part in ("train", "test")},
+                }
+            },
+        ),
+        ["both called"],
+    ),
 ]
 
 

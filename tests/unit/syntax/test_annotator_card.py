@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import tiny
 
-from phrasemt.artefacts.syntax import Card
+from phrasemt.artefacts.syntax import Card, Kind
 from phrasemt.errors import DamagedFileError
 
 
@@ -24,13 +24,13 @@ def models(tmp_path: Path) -> dict[str, Path]:
     return paths
 
 
-def describe(path: Path, models: dict[str, Path], *roles: str, kind: str = "constituency") -> Card:
+def describe(path: Path, models: dict[str, Path], *roles: str, kind: Kind = "constituency") -> Card:
     return Card.read(tiny.describe(path, kind, {role: models[role] for role in roles}))
 
 
 def test_the_fingerprint_is_of_what_decides_results(tmp_path: Path, models: dict[str, Path]) -> None:
     files = {"chunker": models["chunker"], "vectors": models["vectors"]}
-    card = Card.of_files(kind="chunks", origin="files", language="en", files=files)
+    card = Card.of_files(kind="chunks", origin="published", language="en", files=files)
     copy = tmp_path / "copy.pt"
     copy.write_text("vectors")
     moved = {**files, "vectors": copy}
@@ -38,7 +38,7 @@ def test_the_fingerprint_is_of_what_decides_results(tmp_path: Path, models: dict
     assert same.fingerprint == card.fingerprint
     assert len(card.fingerprint) == 32
     copy.write_text("other vectors")
-    assert Card.of_files(kind="chunks", origin="files", language="en", files=moved).fingerprint != card.fingerprint
+    assert Card.of_files(kind="chunks", origin="published", language="en", files=moved).fingerprint != card.fingerprint
     for change in ({"stanza": "1.16.0"}, {"options": {**card.options, "version": 2}}, {"kind": "constituency"}):
         assert card.model_copy(update=change).fingerprint != card.fingerprint
 
