@@ -48,7 +48,7 @@ EXAMPLES = {
     "show": ("mine.yaml", "mine.yaml --figures figures"),
     "compare": ("base pr --study mine.yaml", "one.yaml:base two.yaml:base --sentences 10"),
     "papers": ("xu2020", "xu2020 --study mine.yaml"),
-    "scale": ("studies/xu2020-en-de.yaml micro --output micro.yaml", "mine.yaml small"),
+    "scale": ("studies/xu2020-en-de.yaml micro --output micro.yaml", "mine.yaml rehearsal"),
     "translate": ("text.en --study mine.yaml --system pr", "text.en --model FOLDER --output text.de"),
     "score": ("out.de --references ref.de --language de", "one.de two.de --references ref.de --language de"),
     "force": ("text.en text.de --study mine.yaml --system pr", "text.en text.de --model FOLDER --json"),

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from phrasemt.commands.scale import REHEARSAL, rehearsal, scaled
-from phrasemt.errors import PhrasemtError
+from phrasemt.commands.scale import REHEARSAL, micro, rehearsal
 from phrasemt.files.yaml import format_yaml, parse_yaml
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
@@ -22,24 +21,24 @@ XU = STUDIES["xu2020-en-de"]
 
 def at_size(path: Path, size: str) -> Study:
     raw, study = parse_yaml(path.read_text()), load_study(path)
-    text = format_yaml(rehearsal(raw, study) if size == REHEARSAL else scaled(raw, study, size))
+    text = format_yaml(rehearsal(raw, study) if size == REHEARSAL else micro(raw, study))
     return Study.model_validate(parse_yaml(text))
 
 
 @pytest.mark.parametrize("path", STUDIES.values(), ids=lambda path: path.stem)
 def test_every_study_has_a_micro_size_and_a_rehearsal(path: Path) -> None:
-    study, micro = load_study(path), at_size(path, "micro")
-    assert list(micro.systems) == list(study.systems)
-    assert micro.study == f"{study.study}-micro"
-    assert [text for text in warnings_of(micro) if not text.startswith("seeds: ")] == []
-    assert all(dataset.generator for dataset in micro.datasets.values())
-    for name, system in micro.models.items():
+    study, little = load_study(path), at_size(path, "micro")
+    assert list(little.systems) == list(study.systems)
+    assert little.study == f"{study.study}-micro"
+    assert [text for text in warnings_of(little) if not text.startswith("seeds: ")] == []
+    assert all(dataset.generator for dataset in little.datasets.values())
+    for name, system in little.models.items():
         assert system.training.max_updates == 20
         assert system.model.family == study.systems[name].model.family
         assert system.stands_for == study.systems[name].stands_for
-    assert micro.phrase_based == study.phrase_based  # they have no size
+    assert little.phrase_based == study.phrase_based  # they have no size
     # The generated corpus stands for the data of no paper, so no score is compared with a printed one.
-    assert all(dataset.stands_for is None for dataset in micro.datasets.values())
+    assert all(dataset.stands_for is None for dataset in little.datasets.values())
 
     _check_rehearsal(study, at_size(path, REHEARSAL))
 
@@ -66,28 +65,6 @@ def _check_rehearsal(study: Study, little: Study) -> None:
             update={"vocabulary_threshold": dataset.subwords.vocabulary_threshold}
         )
         assert dataset.stands_for is None  # a sample is no data of a paper
-
-
-def test_small_keeps_the_language_pair_and_the_annotators() -> None:
-    chunks, phrases = at_size(STUDIES["zhou2017-de-en"], "small"), at_size(XU, "small")
-    assert chunks.datasets["wmt15"].languages == ("de", "en")
-    assert chunks.datasets["wmt15"].subwords.unit == "word"
-    assert chunks.systems["biscale"].model.hidden == 496  # 1000 / 2, as a multiple of 8
-    assert phrases.parsers["english"].train is not None
-    assert phrases.datasets["wmt14"].source_parser == "english"
-    assert [text for text in warnings_of(phrases) if not text.startswith("seeds: ")] == []
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("nguyen2020-en-ru", "no small corpus of this language pair is registered"),
-        ("demo-lm", "the generated corpus has no other size than the study gives it"),
-    ],
-)
-def test_studies_without_a_small_size(name: str, message: str) -> None:
-    with pytest.raises(PhrasemtError, match=message):
-        at_size(STUDIES[name], "small")
 
 
 def test_the_command_writes_a_study_and_overwrites_none(here: Path, phrasemt: Callable[..., Any]) -> None:
