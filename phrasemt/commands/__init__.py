@@ -27,11 +27,9 @@ GROUPS = {
     },
     "maintenance": {
         "capsule": "pack a table with all that its numbers come from; check a pack",
-        "store": "list and clean up what studies share",
         "gc": "list and remove what no study names any more",
         "slurm": "write the profile of your site, apart from what updates touch",
         "unlock": "remove the lock of a killed run",
-        "schema": "print the JSON schema of a study file",
     },
 }
 COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
@@ -58,9 +56,7 @@ EXAMPLES = {
     "trace": ("test:17 --study mine.yaml", "test:17 --system pr --files"),
     "corpora": ("wmt14", "--study mine.yaml"),
     "capsule": ("mine.yaml --output mine.zip", "--check mine.zip"),
-    "store": ("ls", "gc --cache /shared/phrasemt"),
     "gc": ("mine.yaml", "mine.yaml --yes"),
     "slurm": ("", "&& phrasemt run mine.yaml --profile slurm"),
     "unlock": ("", "--cancel"),
-    "schema": ("", "> study.schema.json"),
 }

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import stat
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -27,9 +26,6 @@ Content = TypeVar("Content")
 
 CACHE = "PHRASEMT_CACHE"  # names the folder that studies and users share
 DEFAULT_CACHE = Path("resources/cache")
-
-# An unfinished blob that has not changed for so long was left by a killed process.
-SECONDS_UNTIL_ABANDONED = 86_400
 
 
 @dataclass
@@ -118,46 +114,3 @@ def _set_aside(path: Path) -> str:
     except OSError as error:  # a folder that only others may write to
         return f"It cannot be set aside ({error.strerror})"
     return f"It is set aside as {path.name}.damaged"
-
-
-@dataclass
-class Cleaning:
-    """What a cleaning removed: blobs and their bytes, damaged or abandoned files.
-
-    refused: files that only other users may remove.
-    """
-
-    blobs: int = 0
-    bytes: int = 0
-    leftovers: int = 0
-    refused: int = 0
-
-    def remove(self, path: Path) -> bool:
-        """Remove a file; returns False if it is already gone or this user may not remove it."""
-        try:
-            path.unlink()
-        except FileNotFoundError:  # another process was faster
-            return False
-        except OSError:
-            self.refused += 1
-            return False
-        return True
-
-    def remove_blob(self, path: Path) -> None:
-        with suppress(FileNotFoundError):
-            size = path.stat().st_size
-            if self.remove(path):
-                self.blobs += 1
-                self.bytes += size
-
-    def remove_leftovers(self, folder: Path) -> None:
-        """Remove damaged blobs that were set aside, and unfinished ones that have not changed for a day."""
-        for path in [*folder.rglob("*.damaged"), *folder.rglob(".*.part")]:
-            with suppress(OSError):  # the file is gone, or this user may not enter its folder
-                if path.suffix == ".damaged" or is_abandoned(path):
-                    self.leftovers += self.remove(path)
-
-
-def is_abandoned(path: Path) -> bool:
-    """Whether a file has not changed for a day. Raises OSError."""
-    return time.time() - path.stat().st_mtime > SECONDS_UNTIL_ABANDONED

@@ -2,7 +2,7 @@
 
 A study file is complete. Unknown keys are errors, and all mistakes of a file are reported at once. Settings of the
 machine (cores, memory, GPUs, the size of micro-batches) belong to the profiles and never change a result.
-`phrasemt schema` generates `workflow/schemas/study.schema.json` from `Study`.
+`make schema` writes `workflow/schemas/study.schema.json` from `Study`.
 """
 
 from __future__ import annotations

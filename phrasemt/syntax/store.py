@@ -17,7 +17,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,15 +25,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from phrasemt.errors import DamagedFileError
-from phrasemt.files.blobs import Blobs, Cleaning
+from phrasemt.files.blobs import Blobs
 from phrasemt.files.system import digest_bytes
 from phrasemt.syntax.annotations import (
-    BUCKETS,
     Annotation,
     AnnotationBatch,
     Keys,
     annotation_batches,
-    key_array,
     parse_annotations,
     schema_of,
 )
@@ -44,16 +41,6 @@ CARD = "card.json"
 # A bucket with more small files than this is merged; at the size of a large one, a file is merged no further.
 _SMALL_FILES, _LARGE_BYTES = 16, 1 << 23  # about 45,000 trees of 13 words
 _FILE_NAME = re.compile(r"[0-9a-f]{32}\.arrow")
-
-
-@dataclass(frozen=True)
-class Contents:
-    """Size of an annotator's store: distinct sentences, sentences whose annotation failed, files, bytes."""
-
-    sentences: int
-    failures: int
-    files: int
-    bytes: int
 
 
 class StoredFile(NamedTuple):
@@ -78,13 +65,6 @@ class AnnotationStore:
         self.blobs = Blobs(cache, effect="its sentences count as missing")
         if self.blobs.load(self.folder / CARD, _read_card) is None:  # none yet, or a damaged one
             self._write_card()
-
-    @classmethod
-    def all(cls, cache: Path) -> list[AnnotationStore]:
-        """The stores of all annotators in a folder, by fingerprint. Raises the errors of the constructor."""
-        cards = Blobs(cache, effect="the next run with its annotator writes it again")
-        paths = sorted((cache / "annotations").glob(f"*/{CARD}"))
-        return [cls(cache, card) for path in paths if (card := cards.load(path, _read_card)) is not None]
 
     def missing(self, bucket: int, keys: Keys) -> NDArray[np.int32]:
         """Positions in `keys`, which belong to one bucket, of the sentences missing from the store."""
@@ -118,22 +98,6 @@ class AnnotationStore:
             wanted = wanted[~text]
             if not len(wanted):
                 return
-
-    def contents(self) -> Contents:
-        """Read and check every file, and count."""
-        sentences = failures = files = size = 0
-        for bucket in range(BUCKETS):
-            keys, failed = [key_array([])], [np.empty(0, dtype=bool)]
-            for file in self.files(bucket):
-                keys.append(file.batch.keys)
-                failed.append(file.batch.failed)
-                files += 1
-                size += len(file.data)
-            all_failed = np.concatenate(failed)
-            distinct_keys, chosen = distinct(np.concatenate(keys), all_failed)
-            sentences += len(distinct_keys)
-            failures += int(all_failed[chosen].sum())
-        return Contents(sentences, failures, files, size)
 
     def files(self, bucket: int) -> Iterator[StoredFile]:
         """The undamaged files of a bucket in the order of their names, read one at a time."""
@@ -171,19 +135,9 @@ class AnnotationStore:
                 if state.st_size < _LARGE_BYTES and state.st_uid == os.geteuid():
                     small.append(folder / name)
         if len(small) > _SMALL_FILES:
-            self._merge([file for _, file in self.blobs.load_all(small, self._read)], Cleaning())
+            self._merge([file for _, file in self.blobs.load_all(small, self._read)])
 
-    def clean(self) -> Cleaning:
-        """Merge the files of each bucket into one, and remove leftovers."""
-        done = Cleaning()
-        for bucket in range(BUCKETS):
-            self._merge(list(self.files(bucket)), done)
-        done.remove_leftovers(self.folder)
-        return done
-
-    def _merge(self, files: Sequence[StoredFile], done: Cleaning) -> None:
-        if len(files) < 2:
-            return
+    def _merge(self, files: Sequence[StoredFile]) -> None:
         annotations: list[Annotation] = []
         for file in files:
             annotations += file.batch.annotations(np.arange(len(file.batch.keys)))
@@ -191,7 +145,8 @@ class AnnotationStore:
         # The merged file is on disk before the others go, so a reader always finds each sentence.
         for file in files:
             if file.path not in merged:
-                done.remove_blob(file.path)
+                with suppress(OSError):  # another process was faster, or a folder in which nothing may be removed
+                    file.path.unlink()
 
     def _bucket_folder(self, bucket: int) -> Path:
         return self.folder / f"{bucket:02}"

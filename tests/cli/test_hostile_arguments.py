@@ -59,7 +59,6 @@ HOSTILE = {
     f"force empty empty2 {SYSTEM}": "empty: no lines",
     f"force text.en folder {SYSTEM}": "folder: cannot be read (found Is a directory). Next: name",
     "make_table --settings {} --table t --markdown t --latex t --csv t --log folder": "folder: is a directory",
-    f"store gc --cache {'a' * 300}": "file name too long. Next: name a file with a shorter name",
     # names
     "chekc config.yaml": "chekc: no such command; did you mean 'check'? Next: `phrasemt --help` lists all",
     "''": "no such command",

@@ -175,7 +175,8 @@ def test_additions_as_documented_leave_the_tests_green(repository: Path, tmp_pat
     add("phrasemt/corpus/count_lines.py", FUNCTION)
     add("phrasemt/stages/corpus.py", DECLARATION)
     add("rules/corpus.smk", RULE)
-    run("phrasemt schema > workflow/schemas/study.schema.json", tmp_path)
+    show = "from phrasemt.study.reading import study_schema; print(study_schema(), end='')"
+    run(f'python -c "{show}" > workflow/schemas/study.schema.json', tmp_path)
     run("phrasemt check mine.yaml", tmp_path)
     run("phrasemt papers li2022", tmp_path)
     run(

@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasemt.errors import DamagedFileError
-from phrasemt.files.blobs import Cleaning
 from phrasemt.syntax.annotations import BUCKETS, Annotation, key_array
 from phrasemt.syntax.store import _SMALL_FILES, AnnotationStore
 
@@ -58,29 +57,31 @@ def files(store: AnnotationStore) -> list[Path]:
     return sorted(store.folder.glob("*/*.arrow"))
 
 
+def merge(store: AnnotationStore) -> None:
+    """Merge the files of each bucket into one."""
+    with pytest.MonkeyPatch.context() as context:
+        context.setattr("phrasemt.syntax.store._SMALL_FILES", 1)
+        for bucket in range(BUCKETS):
+            store.merge_small_files(bucket)
+
+
 def unusual(store: AnnotationStore) -> list[str]:
     """Files that are neither whole nor the card."""
     return [path.name for path in store.folder.rglob("*") if path.is_file() and path.suffix not in (".arrow", ".json")]
 
 
 @settings(max_examples=30)
-@given(added=st.lists(st.sets(st.integers(0, 60), max_size=20), max_size=4), cleaned=st.booleans())
-def test_what_was_added_is_found(added, cleaned, tmp_path_factory):
+@given(added=st.lists(st.sets(st.integers(0, 60), max_size=20), max_size=4), merged=st.booleans())
+def test_what_was_added_is_found(added, merged, tmp_path_factory):
     store = AnnotationStore(tmp_path_factory.mktemp("cache"), CARD)
     for numbers in added:
         add(store, numbered(*numbers))
-    if cleaned:
-        store.clean()
+    if merged:
+        merge(store)
         assert len(files(store)) == len({path.parent for path in files(store)})
-        assert store.clean() == Cleaning()
     everything = numbered(*range(60))
     assert found(store, everything) == numbered(*set().union(*added) - {60})
     assert found(AnnotationStore(store.folder.parents[1], CARD), everything) == found(store, everything)
-    contents = store.contents()
-    kept = numbered(*set().union(*added))
-    failures = sum(annotation.failure is not None for annotation in kept.values())
-    assert (contents.sentences, contents.failures) == (len(kept), failures)
-    assert contents.bytes == sum(path.stat().st_size for path in files(store))
     assert not unusual(store)
 
 
@@ -88,8 +89,6 @@ def test_other_annotators_share_nothing(tmp_path):
     add(AnnotationStore(tmp_path, CARD), numbered(1, 2))
     other = AnnotationStore(tmp_path, OTHER)
     assert found(other, numbered(1, 2)) == {}
-    assert [store.card for store in AnnotationStore.all(tmp_path)] == [CARD, OTHER]
-    assert AnnotationStore.all(tmp_path / "elsewhere") == []
 
 
 def test_a_text_is_believed_before_any_failure(tmp_path):
@@ -99,8 +98,7 @@ def test_a_text_is_believed_before_any_failure(tmp_path):
         for tried in (Annotation(None, "failed"), annotation, Annotation(None, "failed again")):
             add(store, {key: tried})
     assert found(store, known) == known
-    assert store.contents().failures == 0
-    store.clean()
+    merge(store)
     assert found(store, known) == known
     key = bytes([4] * 16)
     store.add(key_array([key, key]), [Annotation(None, "failed"), Annotation("text", None)])
@@ -115,7 +113,7 @@ def test_the_same_again_writes_nothing_new(tmp_path):
     assert [(path, path.stat().st_ino) for path in files(store)] == before
     keys = list(numbered(1, 1, 2))
     store.add(key_array([*keys, *keys]), [Annotation("a", None), Annotation("b", None)] * 2)  # the same keys twice
-    assert store.contents().sentences == 3
+    assert len(found(store, numbered(1, 2, 3))) == 3
 
 
 def write_many(cache: Path, writer: int, additions: int) -> None:
@@ -179,15 +177,15 @@ def test_two_writers_add_hundreds_of_times(tmp_path):
     for process in writers:
         process.start()
     store = AnnotationStore(tmp_path, CARD)
-    while any(process.is_alive() for process in writers):  # a reader and a tidier beside them
-        store.clean()
+    while any(process.is_alive() for process in writers):  # a third one merges beside them
+        merge(store)
     for process in writers:
         process.join()
         assert process.exitcode == 0
     everything = numbered(*range(250), *range(1000, 1300), *range(2000, 2300))
     assert found(store, everything) == everything
-    assert (store.contents().sentences, store.blobs.damaged) == (850, [])
-    store.clean()
+    assert store.blobs.damaged == []
+    merge(store)
     assert len(files(store)) == len({key[0] >> 2 for key in everything})
     assert (found(store, everything), unusual(store)) == (everything, [])
 
@@ -202,7 +200,7 @@ def test_a_file_merged_away_while_it_is_looked_for(tmp_path, monkeypatch):
     def read_later(path: Path) -> bytes:
         if len(files(store)) > 1:
             monkeypatch.undo()
-            AnnotationStore(tmp_path, CARD).clean()
+            merge(AnnotationStore(tmp_path, CARD))
         return original(path)
 
     monkeypatch.setattr(Path, "read_bytes", read_later)
@@ -221,19 +219,16 @@ def test_a_damaged_card_is_set_aside_and_written_again(tmp_path, text):
     card = store.folder / "card.json"
     whole = card.read_text()
     card.write_text(text)
-    assert AnnotationStore.all(tmp_path) == []
-    assert (store.folder / "card.json.damaged").read_text() == text
-    card.write_text(text)
     assert found(AnnotationStore(tmp_path, CARD), numbered(1)) == numbered(1)
+    assert (store.folder / "card.json.damaged").read_text() == text
     assert card.read_text() == whole
 
 
 def test_a_card_of_another_version_is_refused(tmp_path):
     store = AnnotationStore(tmp_path, CARD)
     (store.folder / "card.json").write_text(json.dumps({"format": 2, "annotator": CARD}))
-    for opened in (lambda: AnnotationStore(tmp_path, CARD), lambda: AnnotationStore.all(tmp_path)):
-        with pytest.raises(DamagedFileError, match=r"card.json: .* another format version .* Next: delete the file"):
-            opened()
+    with pytest.raises(DamagedFileError, match=r"card.json: .* another format version .* Next: delete the file"):
+        AnnotationStore(tmp_path, CARD)
 
 
 def test_stores_are_merged_by_copying_files(tmp_path):
