@@ -10,40 +10,42 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phrasemt.artefacts.paths import Paths
-from phrasemt.artefacts.scores import Scores, SystemScores
+from phrasemt.artefacts.scores import Scores
 from phrasemt.commands._arguments import add_study_option, as_written, choose, in_range, print_changes
-from phrasemt.commands._scores import ScoreRow, add_samples, read_scores, score_table
+from phrasemt.commands._scores import ScoreRow, add_samples, read_nats, read_scores, score_table
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines, sentence_name
 from phrasemt.report.sections.sentences import METRIC, sentence_bleu
 from phrasemt.report.sections.trainings import flatten
 from phrasemt.runs.display import table
-from phrasemt.scoring.scores import check_comparable
-from phrasemt.scoring.significance import Variations, compare_scores, resample, seed_variations
+from phrasemt.scoring.scores import check_comparable, nats_of
+from phrasemt.scoring.significance import compare_scores, resample, seed_variations
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import SEED, Study
 from phrasemt.workflow.changes import changes_since
 
+_OfSystems = dict[str, dict[int, Scores]]  # by system and seed
+_ByTestSet = dict[str, _OfSystems]
+
 
 @dataclass(frozen=True)
 class _Side:
-    """A system of a study, as the command line names it. of_study: the scores of all its systems on one data set."""
+    """A system of a study, as the command line names it.
+
+    Of all systems of the study on one data set: scores, and nats of the references (forced decoding).
+    """
 
     given: str
     study: Study
     system: str
     dataset: str
-    of_study: list[SystemScores]
+    scores: _ByTestSet
+    nats: _ByTestSet
 
     @property
     def settings(self) -> dict[str, str]:
         """The settings of model, training and search by their key."""
         return dict(flatten("", self.study.systems[self.system].model_dump(mode="json", exclude={"title", "controls"})))
-
-    @property
-    def scores(self) -> dict[int, SystemScores]:
-        """The score files by seed."""
-        return {file.seed: file for file in self.of_study if file.system == self.system}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,16 +76,23 @@ def run(options: argparse.Namespace) -> None:
 
 def _sides(options: argparse.Namespace) -> Iterator[_Side]:
     """Yield the systems. The files of each study are read once."""
-    studies: dict[Path, tuple[Study, str, list[SystemScores]]] = {}
+    studies: dict[Path, tuple[Study, str, _ByTestSet, _ByTestSet]] = {}
     for given in options.sides:
         file, colon, system = given.rpartition(":")
         path = Path(file) if colon else options.study
         if path not in studies:
             study = load_study(path)
             dataset = choose("data set", options.dataset, list(study.datasets))
-            studies[path] = study, dataset, read_scores(study, dataset)
-        study, dataset, scores = studies[path]
-        yield _Side(given, study, choose("system", system, list(study.systems)), dataset, scores)
+            scores, nats = _ByTestSet(), _ByTestSet()
+            for file in read_scores(study, dataset):
+                for test_set, part in file.test_sets.items():
+                    scores.setdefault(test_set, {}).setdefault(file.system, {})[file.seed] = part
+            for analysis in read_nats(study, dataset):
+                of_system = nats.setdefault(analysis.test_set, {}).setdefault(analysis.system, {})
+                of_system[analysis.seed] = nats_of(analysis)
+            studies[path] = study, dataset, scores, nats
+        study, dataset, scores, nats = studies[path]
+        yield _Side(given, study, choose("system", system, list(study.systems)), dataset, scores, nats)
 
 
 def _settings(of_sides: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
@@ -97,39 +106,49 @@ def _settings(of_sides: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
 
 
 def _scores(sides: Sequence[_Side], options: argparse.Namespace) -> Iterator[str]:
-    """Yield a table for each test set: each metric of each side beside the first side."""
+    """Yield a table for each test set: each metric of each side beside the first side, then nats of the references."""
     for side in sides:
-        if not side.scores:
+        if not any(side.system in of_systems for of_systems in side.scores.values()):
             yield f"\n{side.given}: not scored yet"
     first = sides[0]
-    if not first.scores:
-        return
-    studies = {side.study.study: side for side in sides}
-    for test_set in next(iter(first.scores.values())).test_sets:
-        trainings: dict[tuple[str, str], list[Scores]] = {}  # of each system that was trained with several seeds
-        for side in studies.values():
-            for file in side.of_study:
-                if file.system in side.study.repeated and test_set in file.test_sets:
-                    trainings.setdefault((side.study.study, file.system), []).append(file.test_sets[test_set])
-        draws = {"samples": options.samples, "seed": SEED}
-        variations = seed_variations(
-            (studies[study].study.pool_groups[system], resample(runs, **draws))
-            for (study, system), runs in trainings.items()
-            if len(runs) > 1
-        )
+    for test_set, of_systems in first.scores.items():
+        if first.system not in of_systems:
+            continue
+        rows = list(_rows(test_set, [(side, side.scores.get(test_set, {})) for side in sides], options.samples))
+        nats = _comparable_nats(test_set, sides)
+        rows += _rows(test_set, nats, options.samples) if nats else []
         yield f"\n{test_set}, beside {first.given}"
-        of_sides = [
-            (side, {seed: file.test_sets[test_set] for seed, file in side.scores.items() if test_set in file.test_sets})
-            for side in sides
-        ]
-        yield from score_table(_rows(test_set, [one for one in of_sides if one[1]], variations, options.samples))
-        if not variations:
+        yield from score_table(rows)
+        compared = [side.given for side, of_systems in nats if side.system in of_systems]
+        if without := [side.given for side in sides if side.given not in compared]:
+            yield f"no nats per token, or those of other subwords: {', '.join(without)}"
+        if not any(row.tested and row.tested.power for row in rows):
             yield "no system was trained several times: nothing is tested; intervals cover sentences only"
 
 
-def _rows(
-    test_set: str, sides: Sequence[tuple[_Side, Mapping[int, Scores]]], variations: Variations, samples: int
-) -> Iterator[ScoreRow]:
+def _comparable_nats(test_set: str, sides: Sequence[_Side]) -> list[tuple[_Side, _OfSystems]]:
+    """The nats of each side per token of the subwords of the first one; none if this has none."""
+    of_first = sides[0].nats.get(test_set, {}).get(sides[0].system)
+    if not of_first:
+        return []
+    tokens = next(iter(of_first.values())).references
+    comparable = []
+    for side in sides:
+        of_systems = side.nats.get(test_set, {}).items()
+        same = {name: runs for name, runs in of_systems if all(one.references == tokens for one in runs.values())}
+        comparable.append((side, same))
+    return comparable
+
+
+def _rows(test_set: str, of_sides: Sequence[tuple[_Side, _OfSystems]], samples: int) -> Iterator[ScoreRow]:
+    """Yield those of sides that have scores. of_sides: the scores of all systems of the study of each side."""
+    variations = seed_variations(
+        (study.pool_groups[system], resample(list(of_systems[system].values()), samples=samples, seed=SEED))
+        for study, of_systems in {side.study.study: (side.study, one) for side, one in of_sides}.values()
+        for system in study.repeated
+        if len(of_systems.get(system, {})) > 1
+    )
+    sides = [(side, of_systems[side.system]) for side, of_systems in of_sides if side.system in of_systems]
     (first, of_first), *others = sides
     tested = {}
     for side, of_side in others:
@@ -161,12 +180,12 @@ def _rows(
 
 def _sentences(sides: Sequence[_Side], options: argparse.Namespace) -> Iterator[str]:
     """Yield the sentences of each test set whose BLEU differs most between the first trainings of two systems."""
-    scores = [side.scores for side in sides]
-    if not all(scores):
-        return
-    seeds = [next(iter(one)) for one in scores]
     paths = [Paths.of(side.study, side.dataset) for side in sides]
-    for test_set in scores[0][seeds[0]].test_sets:
+    for test_set in sides[0].scores:
+        scores = [side.scores.get(test_set, {}).get(side.system, {}) for side in sides]
+        if not all(scores):
+            continue
+        seeds = [next(iter(by_seed)) for by_seed in scores]
         outputs = [
             list(read_lines(as_written(of_side.translated_tokens.at(split=test_set, system=side.system, seed=seed))))
             for of_side, side, seed in zip(paths, sides, seeds, strict=True)
@@ -177,7 +196,7 @@ def _sentences(sides: Sequence[_Side], options: argparse.Namespace) -> Iterator[
         )
         changed = [number for number, pair in enumerate(zip(*outputs, strict=True)) if len(set(pair)) > 1]
         yield f"\n{test_set}: {len(changed):,} of {len(source):,} translations differ (first seeds)"
-        statistics = [one[seed].test_sets[test_set].statistics[METRIC] for one, seed in zip(scores, seeds, strict=True)]
+        statistics = [by_seed[seed].statistics[METRIC] for by_seed, seed in zip(scores, seeds, strict=True)]
         gains = {
             number: sentence_bleu(statistics[1][number]) - sentence_bleu(statistics[0][number]) for number in changed
         }

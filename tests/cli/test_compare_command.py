@@ -12,6 +12,9 @@ from golden import GoldenStudy
 
 from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.scores import Comparison
+from phrasemt.artefacts.translations import AttentionAnalysis
+from phrasemt.commands._scores import read_nats
+from phrasemt.study.schema import Study
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +48,22 @@ def test_systems_differ_as_in_the_table_of_the_study(compare: Callable[..., str]
     for system in ("max", "mean"):
         path = Path(str(Paths("golden", dataset="demo", source="en", target="de").comparison.at(system=system)))
         for test_set in Comparison.read(path).test_sets.values():
-            del test_set.metrics["nats"]  # of analyses, which the command does not read
+            assert "nats" in test_set.metrics
             for metric, one in test_set.metrics.items():
-                row = f"{metric} +{system} +1 2 +{one.system.value:.2f} +{one.difference.value:+.2f} "
+                decimals = 3 if metric == "nats" else 2
+                row = f"{metric} +{system} +1 2 +{one.system.value:.{decimals}f} +{one.difference.value:+.{decimals}f} "
                 assert re.search(f"^{row}".replace("+-", r" *-").replace("++", r" *\+"), out, re.MULTILINE), row
+
+
+def test_nats_of_other_subwords_are_not_compared(compare: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def with_other_subwords(study: Study, dataset: str) -> list[AttentionAnalysis]:
+        other = {"sentence_tokens": [1] * 60}
+        return [one.model_copy(update=other if one.system == "max" else {}) for one in read_nats(study, dataset)]
+
+    monkeypatch.setattr("phrasemt.commands.compare.read_nats", with_other_subwords)
+    out = compare("base", "max", "mean", "--study", "study.yaml")
+    assert re.findall(r"^nats +(\w+)", out, re.MULTILINE)[:2] == ["base", "mean"]
+    assert "no nats per token, or those of other subwords: max\n" in out
 
 
 def test_sentences_that_gain_and_lose_most(compare: Callable[..., str]) -> None:
