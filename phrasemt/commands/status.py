@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import functools
 import json
 import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, get_args
 
 from phrasemt.commands._arguments import FILE_OR_NAME, add_json, add_study, changes_of, study_name
-from phrasemt.commands._prices import Prices, rate_here
 from phrasemt.errors import PhrasemtError
 from phrasemt.runs.display import local_time, table
-from phrasemt.runs.notes import PlannedJob, RunNote, latest_run, runs_folder, study_of
+from phrasemt.runs.notes import latest_run, runs_folder
 from phrasemt.runs.status import MOST_LOGS, MOST_SHOWN, JobState, Status, status_of, trainings_of
-from phrasemt.study.reading import load_study
 
 CLEAR_SCREEN = "\033[2J\033[H"
 _SECONDS_BETWEEN_LOOKS = 5
@@ -29,8 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Show the progress of the last run of a study: jobs that are done, run, wait, or failed, with the "
         "last lines of the logs of failed jobs; jobs that are blocked, because they wait for a failed job; trainings "
-        "with their progress and scores on dev; the expected end, by finished jobs of the study or else by what `plan` "
-        "estimates. A job "
+        "with their progress and scores on dev; the expected end, by finished jobs of the study. A job "
         "has failed, too, when its process disappeared, or when it runs on another machine and gave no heartbeat for "
         "ten minutes. The command only reads files, so it can be called at any time during a run, here or on a "
         "cluster. `tensorboard --logdir results` draws learning curves."
@@ -48,11 +42,9 @@ def run(options: argparse.Namespace) -> None:
     cannot be read.
     """
     study = study_name(options.study)
-    path = latest_run(study)
-    estimate = _Estimates(path)
     while True:
         path, now = latest_run(study), datetime.now(UTC)
-        status = status_of(path, now, estimate) if path else None
+        status = status_of(path, now) if path else None
         trainings = [("data set", "system", "seed", "update", "dev", "best", "state"), *trainings_of(study, now)]
         if status is None and len(trainings) == 1:
             next_step = "phrasemt run STUDY"
@@ -89,27 +81,6 @@ def _values(status: Status | None, trainings: list[tuple[str, ...]]) -> dict[str
         for job in status.jobs
     ]
     return {"run": run, "seconds_left": status.seconds_left, "jobs": jobs, **values}
-
-
-class _Estimates:
-    """Estimated seconds of jobs of the run whose note is in this file; None where they cannot be known."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-
-    @functools.cached_property
-    def _prices(self) -> Prices | None:
-        run = RunNote.read(self._path) if self._path else None
-        if run is None or self._path is None:
-            return None
-        with contextlib.suppress(PhrasemtError, OSError):  # of an earlier version
-            return Prices(load_study(study_of(self._path)), rate_here(on_gpu=any(job.gpus for job in run.jobs)))
-        return None
-
-    def __call__(self, job: PlannedJob) -> float | None:
-        with contextlib.suppress(PhrasemtError, OSError, KeyError):  # a text, or names in an older note, are missing
-            return self._prices.of(job).seconds(job) if self._prices else None
-        return None
 
 
 def describe(status: Status) -> Iterator[str]:

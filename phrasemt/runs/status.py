@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -86,7 +86,7 @@ class JobStatus:
 class Status:
     """A run. state: running, finished, stopped, failed, or killed when its process disappeared.
 
-    seconds_left: at least, by finished jobs, and by estimates for `estimated` jobs to do; unknown: jobs without either.
+    seconds_left: at least, by finished jobs; unknown: jobs like which none has finished here.
     overdue: running jobs that take longer than was expected.
     """
 
@@ -95,7 +95,6 @@ class Status:
     jobs: list[JobStatus]
     now: datetime
     seconds_left: float
-    estimated: int
     unknown: int
     overdue: list[JobStatus]
 
@@ -127,8 +126,6 @@ class Status:
         reasons = [f"{job.title} has run {job.what(self.now)}, longer than expected" for job in self.overdue[:1]]
         if self.unknown:
             reasons.append(f"{job_count(self.unknown)} of unknown length")
-        if self.estimated:
-            reasons.append(f"{job_count(self.estimated)} estimated, because none like it has finished here")
         return "; ".join([time, *reasons])
 
     @property
@@ -144,11 +141,8 @@ class Status:
         )
 
 
-def status_of(path: Path, now: datetime, estimate: Callable[[PlannedJob], float | None] = lambda job: None) -> Status:
-    """The run whose note is in this file. Raises PhrasemtError when the note cannot be read.
-
-    estimate: the seconds of a job like which none has finished here; None: unknown.
-    """
+def status_of(path: Path, now: datetime) -> Status:
+    """The run whose note is in this file. Raises PhrasemtError when the note cannot be read."""
     run = RunNote.read(path)
     if run is None:
         what = "the note of this run cannot be read: it is damaged, or of another version of phrasemt"
@@ -167,7 +161,7 @@ def status_of(path: Path, now: datetime, estimate: Callable[[PlannedJob], float 
         state="killed" if run.state == "running" and not run.is_running(path, now) else run.state,
         jobs=found,
         now=now,
-        **_expected(run, found, now, estimate),
+        **_expected(run, found, now),
     )
 
 
@@ -191,12 +185,10 @@ def job_status(job: PlannedJob, run: str, now: datetime) -> JobStatus:
     )
 
 
-def _expected(
-    run: RunNote, jobs: Sequence[JobStatus], now: datetime, estimate: Callable[[PlannedJob], float | None]
-) -> dict[str, Any]:
+def _expected(run: RunNote, jobs: Sequence[JobStatus], now: datetime) -> dict[str, Any]:
     """The fields of a status that say when the run ends. What has failed, and what is blocked by it, takes no time."""
     recorded = Recorded(run.study)
-    left, overdue, estimated, unknown = [], [], 0, 0
+    left, overdue, unknown = [], [], 0
     for job in jobs:
         seconds: float | None = 0.0
         if job.state not in ("running", "waiting"):
@@ -205,16 +197,14 @@ def _expected(
             since = (now - job.training.reported).total_seconds() if job.state == "running" else 0.0
             seconds = job.training.seconds_left - max(0.0, since)
         else:
-            if (seconds := recorded.seconds(job.planned)) is None:
-                seconds = estimate(job.planned)
-                unknown += seconds is None
-                estimated += seconds is not None
+            seconds = recorded.seconds(job.planned)
+            unknown += seconds is None
             if seconds is not None and job.note:
                 seconds -= job.note.seconds(now)
                 overdue += [job] * (seconds < 0)
         left.append((job.planned, max(0.0, seconds or 0.0)))
     seconds_left = seconds_needed(left, run.cores)
-    return {"seconds_left": seconds_left, "estimated": estimated, "unknown": unknown, "overdue": overdue}
+    return {"seconds_left": seconds_left, "unknown": unknown, "overdue": overdue}
 
 
 def failures(status: Status) -> Iterator[str]:

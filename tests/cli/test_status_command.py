@@ -157,7 +157,7 @@ def test_the_end_is_that_of_the_longest_chain_or_of_all_work() -> None:
     assert left(*chain, *beside, cores=None) == 300  # a cluster has machines for all
 
 
-def test_jobs_without_a_record_are_estimated_by_their_rule_or_named(status: Status) -> None:
+def test_jobs_without_a_record_take_the_time_of_their_rule_or_are_named(status: Status) -> None:
     known, same_rule, unknown = job("translate_examples", "a"), job("translate_examples", "b"), job("score_system", "c")
     took(known, 3600)
     begun(known, same_rule, unknown, cores=None)
@@ -168,15 +168,6 @@ def test_jobs_without_a_record_are_estimated_by_their_rule_or_named(status: Stat
     assert re.search(r"expected end: about .*\d\d:\d\d \(in 1:00:00\)\n", status("demo")[1])
     begun(unknown)
     assert "expected end: not known" in status("demo")[1]
-
-
-def test_a_new_study_has_an_expected_end(status: Status, repository: Path) -> None:
-    """Nothing like its jobs has finished: what `phrasemt plan` estimates."""
-    names = {"dataset": "demo", "system": "base", "split": "test"}
-    begun(job("train_model", "base", wildcards=names), job("translate_examples", "a", wildcards=names))
-    RUN.with_suffix(".yaml").write_bytes((repository / "config.yaml").read_bytes())
-    (end,) = re.findall(r"expected end: about .*\(in 0:0\d:\d\d\); (.*)\n", status("demo")[1])
-    assert end == "2 jobs estimated, because none like it has finished here"
 
 
 def test_a_job_that_takes_longer_than_expected_is_named(status: Status) -> None:
