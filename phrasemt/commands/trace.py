@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phrasemt.artefacts.artefact import Pattern
-from phrasemt.artefacts.columns import ChunkColumns, Examples, PhraseColumns, Vocabulary
+from phrasemt.artefacts.columns import ChunkColumns, PhraseColumns
 from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.sidecar import Sidecar
@@ -37,8 +37,7 @@ from phrasemt.workflow.changes import changes_since
 _ROW = re.compile(r"[1-9][0-9]{0,17}")
 _COLUMNS = 100
 _TRANSLATED = (Paths.translations, Paths.translated_text, Paths.translated_tokens)
-# What is shown: a label, its text, and the file that it is from.
-View = tuple[str, str, Path]
+View = tuple[str, str]  # a label and its text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +64,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--system", metavar="NAME", help="also show the translation of this system")
     seed = "seed of the system's training (default: the first of the study)"
     parser.add_argument("--seed", type=in_range(int, 0), metavar="N", help=seed)
-    parser.add_argument("--ids", action="store_true", help="also show the number of each subword in the vocabulary")
-    parser.add_argument("--files", action="store_true", help="also show the file of each line")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -76,49 +73,43 @@ def run(options: argparse.Namespace) -> None:
     title, sections = f"{pair.dataset}, {pair.split}, line {pair.row + 1}", dict[str, list[View]]()
     for side in dataset.sides:
         language = dataset.languages[side == "target"]
-        numbers = ids(pair, side, language) if options.ids else ()
-        sections[f"{side} ({language})"] = [*of_side(pair, side, language), *numbers]
+        sections[f"{side} ({language})"] = list(of_side(pair, side, language))
     if options.system is not None:
         system, seed = _chosen_translation(options, pair)
         title += f", system {system}, seed {seed}"
         sections["output"] = list(of_output(pair, dataset.target_language, system=system, seed=seed))
     print_changes(changes_since(pair.study))
     print(f"{title}\n")
-    width = 2 + max(len(label) for views in sections.values() for label, *_ in views)
+    width = 2 + max(len(label) for views in sections.values() for label, _ in views)
     for name, views in sections.items():
         print(name)
-        for label, text, path in views:
-            lines = [text, *([f"[{path}]"] if options.files else [])]
-            for number, part in enumerate(part for line in lines for part in _wrapped(line, _COLUMNS - width - 2)):
-                print(f"  {label if number == 0 else '':<{width}}{part}".rstrip())
-
-
-def _wrapped(line: str, columns: int) -> list[str]:
-    return [line] if len(line) <= columns else textwrap.wrap(line, columns, break_on_hyphens=False)
+        for label, text in views:
+            for number, line in enumerate(textwrap.wrap(text, _COLUMNS - width - 2, break_on_hyphens=False) or [""]):
+                print(f"  {'' if number else label:<{width}}{line}".rstrip())
 
 
 def of_side(pair: Pair, side: Side, language: str) -> Iterator[View]:
     """The raw line, then what each stage makes of it."""
     clean = pair.path(Paths.clean_text, language=language)
     raw, row = _raw_line([Path(file.path) for file in Sidecar.beside(clean).inputs[f"raw_{side}"]], pair.row)
-    yield "raw", (raw_text := nth(raw, row)), raw
+    yield "raw", (raw_text := nth(raw, row))
     if (text := nth(clean, pair.line)) != raw_text:
-        yield "clean", text, clean
-    tokens, subwords = (pair.path(kind, language=language) for kind in (Paths.tokens, Paths.subwords))
-    yield "tokens", nth(tokens, pair.line), tokens
-    yield "subwords", nth(subwords, pair.line), subwords
-    positions = [*filter(None, nth(subwords, pair.line).split(" ")), "</s>"]
+        yield "clean", text
+    tokens, subwords = (nth(pair.path(kind, language=language), pair.line) for kind in (Paths.tokens, Paths.subwords))
+    yield "tokens", tokens
+    yield "subwords", subwords
+    positions = [*filter(None, subwords.split(" ")), "</s>"]
     if side == "source":
-        yield from _parse(pair, nth(tokens, pair.line))
+        yield from _parse(pair, tokens)
         for segmenter in pair.study.segmentations:
             if (path := pair.path(Paths.phrase_columns, segmenter=segmenter)).is_file():
                 ends = PhraseColumns.open(path).values("ends", pair.line).tolist()
-                yield f"phrases {segmenter}", _bracketed(positions, ends), path
+                yield f"phrases {segmenter}", _bracketed(positions, ends)
     elif (path := pair.path(Paths.chunk_columns)).is_file():
         columns = ChunkColumns.open(path)
         _, *ends = columns.values("starts", pair.line).tolist()
         labels = [columns.description["labels"][label] for label in columns.values("labels", pair.line)]
-        yield "chunks", _bracketed(positions, [*ends, len(positions)], labels), path
+        yield "chunks", _bracketed(positions, [*ends, len(positions)], labels)
 
 
 def _parse(pair: Pair, tokens: str) -> Iterator[View]:
@@ -128,18 +119,9 @@ def _parse(pair: Pair, tokens: str) -> Iterator[View]:
     for path in sorted(Path().glob(str(pattern))) if words else ():
         (annotation,) = Annotations.open([path]).find([sentence_key(words)])
         if annotation is not None and annotation.text is not None:
-            yield "parse", re.sub(r" (\d+)\)", lambda leaf: f" {words[int(leaf[1])]})", annotation.text), path
+            yield "parse", re.sub(r" (\d+)\)", lambda leaf: f" {words[int(leaf[1])]})", annotation.text)
         elif annotation is not None:
-            yield "parse", f"none: {annotation.failure}", path
-
-
-def ids(pair: Pair, side: Side, language: str) -> Iterator[View]:
-    """The number of each subword in the vocabulary."""
-    path = pair.path(Paths.examples)
-    examples = Examples.open(path)
-    numbers = examples.source(pair.line) if side == "source" else examples.target(pair.line)
-    subwords = Vocabulary.read(pair.path(Paths.vocabulary, language=language)).tokens(numbers)
-    yield "ids", " ".join(f"{one}={number}" for one, number in zip(subwords, numbers.tolist(), strict=True)), path
+            yield "parse", f"none: {annotation.failure}"
 
 
 def of_output(pair: Pair, language: str, *, system: str, seed: int) -> Iterator[View]:
@@ -148,9 +130,9 @@ def of_output(pair: Pair, language: str, *, system: str, seed: int) -> Iterator[
     n_best, text, tokens = (pair.path(kind, **names) for kind in _TRANSLATED)
     if n_best.is_file():  # outputs of other programs have none
         best = Translations.parse(nth(n_best, pair.line)).n_best[0]
-        yield "subwords", best.subwords, n_best
-        yield "score", f"{best.score:.4f}", n_best
-    yield "text", nth(text, pair.line), text
+        yield "subwords", best.subwords
+        yield "score", f"{best.score:.4f}"
+    yield "text", nth(text, pair.line)
     target = pair.path(Paths.tokens, language=language)
     expected, translated = (nth(path, pair.line).split(" ") for path in (target, tokens))
     changes = difflib.SequenceMatcher(None, expected, translated, autojunk=False).get_opcodes()
@@ -159,7 +141,7 @@ def of_output(pair: Pair, language: str, *, system: str, seed: int) -> Iterator[
         for kind, i, j, k, m in changes
         if kind != "equal"
     ]
-    yield "differs", "; ".join(differs) or "nowhere", tokens
+    yield "differs", "; ".join(differs) or "nowhere"
 
 
 def _raw_line(paths: Iterable[Path], row: int) -> tuple[Path, int]:
