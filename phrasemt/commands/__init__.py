@@ -53,7 +53,7 @@ EXAMPLES = {
     "ratings": ("make sheets --study mine.yaml --sentences 50", "score sheets"),
     "export": ("FOLDER --study mine.yaml --system pr", "FOLDER --system base --format ctranslate2"),
     "describe": ("mine.yaml --system pr", "studies/xu2020-en-de.yaml"),
-    "trace": ("test:17 --study mine.yaml", "test:17 --system pr --files"),
+    "trace": ("test:17 --study mine.yaml", "test:17 --system pr"),
     "corpora": ("wmt14", "--study mine.yaml"),
     "capsule": ("mine.yaml --output mine.zip", "--check mine.zip"),
     "gc": ("mine.yaml", "mine.yaml --yes"),
