@@ -28,6 +28,16 @@ from phrasemt.runs.status import MOST_SHOWN, JobStatus, ending, failure, job_sta
 _SECONDS_BETWEEN_LOOKS = 1.0
 _SECONDS_BETWEEN_LINES = 60.0  # about trainings; on a terminal a bar has them
 _SECONDS_OF_A_BAR = 5.0
+# Snakemake's command line, without the two lines that it begins with. The word that follows marks the process.
+_SNAKEMAKE = """
+import sys
+from snakemake import cli, logging
+del sys.argv[0]
+first = "Using profile", "Assuming unrestricted"
+cli.print = lambda *texts, file: texts[0].startswith(first) or print(*texts, file=file)
+logging.logger.addFilter(lambda record: not record.getMessage().startswith(first))
+cli.main()
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +69,15 @@ def run(options: argparse.Namespace) -> None:
     if not unlock.run(Namespace(cancel=False)):  # which has said why, and what to do
         sys.exit(PhrasemtError.exit_code)
     place = ["--snakefile", of_checkout("workflow/Snakefile"), "--profile", of_checkout(options.profile)]
-    command = [sys.executable, "-m", "snakemake", "--configfile", options.study, *place]  # files to make may follow
+    command = [
+        sys.executable,
+        "-c",
+        _SNAKEMAKE,
+        "snakemake",
+        "--configfile",
+        options.study,
+        *place,
+    ]  # files to make may follow
     command += ["--dry-run"] * options.dry_run + ([f"--cores={options.cores}"] if options.cores else [])
     sys.stdout.flush()
     code, signals = _follow([*command, *options.snakemake], options.study)

@@ -32,6 +32,7 @@ def test_a_study_runs_in_a_folder_without_the_code(tmp_path: Path) -> None:
     done = _run(tmp_path, STUDY)
     assert done.returncode == 0, done.stderr
     assert "make_table" in done.stdout + done.stderr
+    assert not [line for line in done.stderr.splitlines() if line.startswith(("Using profile", "Assuming"))]
     assert "every system is trained once" not in done.stderr, "the table says it"
     assert not (tmp_path / "results").exists()
 

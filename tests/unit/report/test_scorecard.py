@@ -268,5 +268,5 @@ def test_table_latex_csv_and_report_show_the_scorecard(study: GoldenStudy) -> No
     for row, reported in (("+Max", "+0.75"), ("+Mean", "+0.61‡")):
         assert re.search(rf"<td>{re.escape(reported)}</td>.*<td>{re.escape(row)}", beside)
     assert "same direction, significant" in beside
-    assert "docs/claims.md" in beside
+    assert "phrasemt papers --claims" in beside
     assert page.count('class="reported"') == 2, "the gains of the paper in the forest plot"
