@@ -9,7 +9,33 @@ from phrasemt.commands._arguments import ChosenTraining, Output, add_study_optio
 from phrasemt.commands._scores import read_scores
 from phrasemt.models.ctranslate2_export import write_ctranslate2_folder
 from phrasemt.workflow.changes import changes_since
-from phrasemt.workflow.trained_system import write_model_folder
+from phrasemt.workflow.trained_system import SystemSettings, write_model_folder
+
+_HOW = """\
+```bash
+phrasemt translate --model . < TEXT
+```
+"""
+_HOW_CTRANSLATE2 = """\
+With the packages phrasemt and ctranslate2, in this folder, `python translate.py < TEXT` translates with these lines in
+`translate.py`. A study with `length_penalty_form: length` has the same translations; CTranslate2 has no other form.
+
+```python
+import sys
+from pathlib import Path
+import ctranslate2
+from phrasemt.study.tokenization import Tokenizer
+from phrasemt.text.subwords import join_subwords, subword_cutter
+from phrasemt.text.tokenize import line_detokenizer, line_tokenizer
+
+tokenize, detokenize = line_tokenizer({source!r}), line_detokenizer({target!r})
+segment = {segment}
+sources = [segment(tokenize(" ".join(line.split()))).split() for line in sys.stdin]
+search = {{"beam_size": {beam}, "length_penalty": {alpha}, "min_decoding_length": 0, "max_batch_size": 32}}
+for result in ctranslate2.Translator(".").translate_batch(sources, **search):
+    print(detokenize(join_subwords(" ".join(result.hypotheses[0]))))
+```
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,8 +92,15 @@ def readme(chosen: ChosenTraining, form: str) -> str:
             for test_set, of_test_set in scores.test_sets.items():
                 for name, metric in of_test_set.metrics.items():
                     lines.append(f"| {test_set} | {name} | {metric.score:.2f} | `{metric.signature}` |")
-    if form == "ctranslate2":
-        how = ["CTranslate2 reads subwords: tokenise and segment the text first (phrasemt: `docs/translating.md`)."]
-    else:
-        how = ["```bash", "phrasemt translate --model . < TEXT", "```"]
-    return "\n".join([*lines, "", *how]) + "\n"
+    if form != "ctranslate2":
+        return "\n".join([*lines, "", _HOW])
+    settings = SystemSettings.of_study(study, chosen.dataset, chosen.system)
+    cutter = f'subword_cutter(Path("codes.bpe"), Path("source_counts.txt"), {settings.vocabulary_threshold})'
+    how = _HOW_CTRANSLATE2.format(
+        source=settings.source_tokenizer,
+        target=settings.target_tokenizer,
+        segment="str" if settings.vocabulary_threshold is None else cutter,
+        beam=settings.decoding.beam,
+        alpha=settings.decoding.length_penalty,
+    )
+    return "\n".join([*lines, "", how])

@@ -137,7 +137,7 @@ def _describe(paper: Paper, known: Mapping[PrintedAt, Sequence[Known]] | None) -
     yield "data, for stands_for of a data set:"
     yield from (f"  {paper.paper}/{name}: {data.about}" for name, data in paper.data.items())
     numbers = {note: number for number, note in enumerate(paper.notes.values(), start=1)}
-    yield from table(list(_rows(paper, known, numbers)), right_aligned=("printed", "ours", "gap"))
+    yield from table(list(_rows(paper, known, numbers)), right_aligned=("printed", "ours", "Δ ours", "gap"))
     for name, measure in paper.measures.items():
         yield from textwrap.wrap(f"{name}: {measure.convention}", 110, subsequent_indent="    ")
     for note, number in numbers.items():
@@ -147,15 +147,26 @@ def _describe(paper: Paper, known: Mapping[PrintedAt, Sequence[Known]] | None) -
 def _rows(
     paper: Paper, known: Mapping[PrintedAt, Sequence[Known]] | None, numbers: Mapping[str, int]
 ) -> Iterator[tuple[str, ...]]:
-    yield "row, for stands_for of a system", "figure", "printed", "ours", "gap", "verdict", "convention", "notes"
+    yield (
+        "row, for stands_for of a system",
+        "figure",
+        "printed",
+        "ours",
+        "Δ ours",
+        "gap",
+        "verdict",
+        "convention",
+        "notes",
+    )
     for figure in figures(paper):
         start = figure.place, figure.of_column.heading, figure.printed_text
         end = _convention(figure), "".join(f"[{numbers[note]}]" for note in figure.notes)
         of_figure = [] if known is None else known.get((figure.place, figure.of_column.heading), [])
         for one in of_figure:
-            yield *start, one.ours, one.gap, one.verdict, *end
+            ours = ("", one.ours) if one.kind == "Δ, other data" else (one.ours, "")
+            yield *start, *ours, one.gap, one.verdict, *end
         if not of_figure:
-            yield *start, "", "", "" if known is None else "not run", *end
+            yield *start, "", "", "", "" if known is None else "not run", *end
 
 
 def _convention(figure: Figure) -> str:

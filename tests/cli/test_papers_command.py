@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,15 @@ def test_on_other_data_the_difference_stands_beside_the_figure(capsys: pytest.Ca
     assert heading.endswith(',,"En-De, printed","ours, other data","Δ, other data","En-Fr, printed"')
     assert base.endswith(",Transformer Base,27.38,37.50,,39.34")
     assert gain.endswith(",Transformer Base + PR,28.67‡,,0.50‡,40.71‡")
+    assert main(["papers", "xu2020", "--study", "en-de"]) == 0
+    heading, base, gain = [
+        line for line in capsys.readouterr().out.splitlines() if re.match(r"row,|.*/table-1/base(-pr)? +En-De", line)
+    ]
+    scores, differences = heading.index(" ours") + 5, heading.index("Δ ours") + 6
+    assert (base[:scores].split()[-1], gain[:differences].split()[-1]) == ("37.50", "0.50‡"), (
+        "one kind of number a column"
+    )
+    assert gain[:scores].split()[-1] == "28.67‡"
 
 
 def test_a_study_without_a_table_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,9 @@ import yaml
 
 from phrasemt.artefacts.columns import Vocabularies, Vocabulary
 from phrasemt.cli import main
+from phrasemt.commands._arguments import ChosenTraining
+from phrasemt.commands.export import readme
+from phrasemt.decoding.translator import Translator
 from phrasemt.errors import PhrasemtError, StudyError
 from phrasemt.files.lines import write_lines
 from phrasemt.files.system import digest_file
@@ -20,6 +25,7 @@ from phrasemt.models.weights import describe_weights, load_tensors, save_tensors
 from phrasemt.stages.subwords import BuildVocabulary, LearnSubwords
 from phrasemt.study.architectures import Architecture, TransformerModel
 from phrasemt.study.schema import Study
+from phrasemt.symbols import SPECIAL_TOKENS
 from phrasemt.text.subwords import build_vocabulary, learn_subwords
 from phrasemt.workflow.check import read_study
 from phrasemt.workflow.trained_system import SystemSettings, TrainedSystem, initial_weights, write_model_folder
@@ -53,6 +59,8 @@ def _system(folder: Path, model: Architecture) -> tuple[Study, TrainedSystem]:
     words = Vocabulary.read(vocabularies["source_vocabulary"])
     torch.manual_seed(3)
     built = build_model(model, source_vocabulary=len(words), target_vocabulary=len(words))
+    with torch.no_grad():  # translations are words, and never end
+        built.embeddings.output.bias_V[: len(SPECIAL_TOKENS)] = -100
     save_tensors(folder / "weights", weights_of(built), describe_weights(model, Vocabularies(words, words)))
     study = Study.model_validate(_study(folder))
     settings = SystemSettings.of_study(study, "toy", "base").model_copy(update={"model": model})
@@ -205,6 +213,26 @@ def test_a_damaged_model_is_refused(damage, message, exported, tmp_path, capsys)
     assert message in said.err
     assert "Next: " in said.err
     assert said.out == ""
+
+
+def test_the_lines_in_the_readme_of_a_folder_for_ctranslate2_translate_as_ours(tmp_path, monkeypatch):
+    pytest.importorskip("ctranslate2")
+    monkeypatch.chdir(tmp_path)
+    decoding = {"beam": 1, "length_penalty": 1.0, "length_penalty_form": "length", "max_length_extra": 60}
+    systems = {"base": {"model": {"family": "transformer", **SIZE}, "decoding": decoding}}
+    _, system = _system(tmp_path, TransformerModel(**SIZE))
+    study = Study.model_validate(_study(tmp_path, systems=systems))
+    text = readme(ChosenTraining(study, "toy", "base", 1), "ctranslate2")
+    write_ctranslate2_folder(tmp_path / "fast", system, {"README.md": text})
+    lines = ["the old dog", "an  older cat & dog"]
+    ours = Translator(system, decoding=study.models["base"].decoding, cores=1).translate(lines)
+    code = text.split("```python\n")[1].split("```")[0]
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path / "fast", input="\n".join(lines), capture_output=True, text=True
+    )
+    words = [line.split()[:20] for line in done.stdout.splitlines()]
+    assert words == [line.candidates[0].text.split()[:20] for line in ours], done.stderr
+    assert [len(line) for line in words] == [20, 20]
 
 
 def test_a_folder_for_ctranslate2_can_be_loaded_and_has_the_subwords(tmp_path):
