@@ -8,6 +8,8 @@ each line, at the rates of one core in docs/performance.md.
 from __future__ import annotations
 
 import functools
+import itertools
+import os
 import platform
 import statistics
 from collections import Counter
@@ -16,19 +18,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from pydantic import ValidationError
 
 from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.sidecar import Sidecar
+from phrasemt.artefacts.syntax import Card
 from phrasemt.artefacts.training import TrainingRecord
 from phrasemt.errors import PhrasemtError
-from phrasemt.files.lines import count_lines
+from phrasemt.files.blobs import CACHE, DEFAULT_CACHE
+from phrasemt.files.lines import count_lines, read_lines
 from phrasemt.registry.corpora import part_of, source_file
 from phrasemt.runs.costs import Costs
 from phrasemt.runs.notes import PlannedJob, StageNote, training_note
 from phrasemt.study.architectures import Architecture, Layers
 from phrasemt.study.datasets import DatasetText, RegistryText
 from phrasemt.study.schema import Study
+from phrasemt.syntax.annotations import buckets_of, key_array, parser_tokens, sentence_key
+from phrasemt.syntax.store import AnnotationStore
 
 # Products of 16-bit matrices, sums in float32, without sparsity, in 10^12 floating-point operations a second, as the
 # data sheets state them. The first three have no units for bfloat16 and compute in float32.
@@ -67,6 +74,7 @@ _TEXT_STAGES = {
 }  # fmt: skip
 _PUBLISHED_PARSER, _GIVEN_TREES = 10, 5_000  # sentences a second of one core in place of that of parse_sentences
 _ANNOTATION = ("parse_sentences", "tag_sentences")  # of a part of the lines each
+_SAMPLED_LINES = 50_000  # of a text, to see which part of it the parse cache has; one of 64 is looked up
 _OF_BOTH_SIDES = ("clean_pairs", "pack_examples")  # jobs that write a line of each side
 
 
@@ -165,6 +173,18 @@ def _operations(model: Architecture, source: int, target: int) -> tuple[float, i
     return 2 * (1 + _BACKWARD) * cost.multiply_adds, cost.parameters
 
 
+@functools.cache
+def _share_missing(tokens: Path, card: Path) -> float:
+    """The share of sentences that the parse cache lacks, of those of its first bucket among the first lines."""
+    description, cache = Card.read(card).description, Path(os.environ.get(CACHE) or DEFAULT_CACHE)
+    if not (cache / "annotations" / description["fingerprint"]).is_dir():
+        return 1
+    lines = itertools.islice(read_lines(tokens), _SAMPLED_LINES)
+    keys = np.unique(key_array([sentence_key(parser_tokens(line)) for line in lines]))
+    of_bucket = keys[buckets_of(keys) == 0]
+    return len(AnnotationStore(cache, description).missing(0, of_bucket)) / len(of_bucket) if len(of_bucket) else 1
+
+
 class Prices:
     """Prices of the jobs of a study on a kind of device. unknown: texts of unpublished length."""
 
@@ -192,6 +212,18 @@ class Prices:
             for test_set in dataset.test_sets if self.study.models[system].translates else ():
                 total.add(self._of("translate_examples", {**names, "split": test_set}))
         return total.gpu_hours or total.core_hours
+
+    def share_to_annotate(self, job: PlannedJob) -> float:
+        """The share of the sentences of a job that the parse cache lacks, by a sample; 1 before there are tokens."""
+        if job.rule not in _ANNOTATION:
+            return 1
+        paths, annotator = Paths.of(self.study, job.wildcards["dataset"]), job.wildcards["annotator"]
+        language = self.study.annotators[annotator].language
+        tokens, card = (
+            paths.tokens.at(language=language, split=job.wildcards["split"]),
+            paths.card.at(annotator=annotator),
+        )
+        return _share_missing(Path(tokens), Path(card)) if Path(tokens).exists() and Path(card).exists() else 1
 
     def of(self, job: PlannedJob) -> Costs:
         """The price of a job. A text of unknown length costs nothing."""

@@ -7,7 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -185,8 +185,12 @@ def _costs(plan: Plan, prices: Prices, gpus: int | None) -> Iterator[str]:
 def _priced(plan: Plan, prices: Prices, gpus: int | None) -> list[tuple[Job, Costs]]:
     """Each job to run with its costs. gpus: as in `describe`."""
     recorded = Recorded(plan.study)
-    estimates = [(job, prices.of(job.planned)) for job in plan.jobs]
-    return estimates if gpus else [(job, recorded.of(job.planned, one)) for job, one in estimates]
+    costs_of = []
+    for job in plan.jobs:
+        estimate = prices.of(job.planned)
+        costs = estimate if gpus else recorded.of(job.planned, estimate)
+        costs_of.append((job, replace(costs, core_hours=costs.core_hours * prices.share_to_annotate(job.planned))))
+    return costs_of
 
 
 def _values(plan: Plan, prices: Prices, gpus: int | None) -> dict[str, Any]:

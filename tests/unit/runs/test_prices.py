@@ -12,9 +12,21 @@ import invented_runs
 import pytest
 from invented_runs import report, took
 
+from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.sidecar import DigestedFile, Sidecar, sidecar_path
+from phrasemt.artefacts.syntax import Card
 from phrasemt.artefacts.training import TrainingRecord
-from phrasemt.commands._prices import ATTENTIONS, COMPILING, FAMILIES, GPUS, Prices, Rate, rate_here, rate_of
+from phrasemt.commands._prices import (
+    ATTENTIONS,
+    COMPILING,
+    FAMILIES,
+    GPUS,
+    Prices,
+    Rate,
+    _share_missing,
+    rate_here,
+    rate_of,
+)
 from phrasemt.commands.plan import describe
 from phrasemt.files.lines import write_lines
 from phrasemt.runs.costs import Costs, Recorded
@@ -24,6 +36,8 @@ from phrasemt.runs.plan import Job, Plan
 from phrasemt.runs.start import gpus_of
 from phrasemt.study.architectures import Layers, TransformerModel, own_settings
 from phrasemt.study.reading import load_study
+from phrasemt.syntax.annotations import Annotation, key_array, sentence_key
+from phrasemt.syntax.store import AnnotationStore
 
 RATE = Rate("some", "a test", lambda model, operations: 312e12 * 0.3)
 STUDIES = sorted((Path(__file__).parents[3] / "studies").glob("*.yaml"))
@@ -87,6 +101,29 @@ def test_text_stages_cost_lines_and_unknown_numbers_are_named(prices: Prices) ->
     texts = job("extract_text", corpus="yandex-en-ru", part="ru-en", language="ru")
     assert prices.of(texts).core_hours == pytest.approx(2 / 3600)
     assert prices.unknown == {"yandex-en-ru ru-en"}
+
+
+def test_sentences_in_the_parse_cache_cost_nothing(prices: Prices, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PHRASEMT_CACHE", "cache")
+    parses = job("parse_sentences", dataset="wmt14", split="train", annotator="english")
+    assert prices.share_to_annotate(parses) == 1, "no tokens yet"
+    sentences = [f"sentence {number}" for number in range(2_000)]
+    paths = Paths.of(prices.study, "wmt14")
+    tokens, place = Path(paths.tokens.at(split="train", language="en")), Path(paths.card.at(annotator="english"))
+    for path in (tokens, place):
+        path.parent.mkdir(parents=True)
+    write_lines(tokens, sentences)
+    card = Card(kind="constituency", origin="trained", language="en", stanza="0", files={}, options={})
+    card.write(place)
+    assert prices.share_to_annotate(parses) == 1, "no cache yet"
+    keys = [sentence_key(line.split()) for line in sentences]
+    AnnotationStore(Path("cache"), card.description).add(key_array(keys), [Annotation("(S x)", None)] * len(keys))
+    _share_missing.cache_clear()
+    assert prices.share_to_annotate(parses) == 0
+    write_lines(tokens, [line for sentence in sentences for line in (sentence, f"another {sentence}")])
+    _share_missing.cache_clear()
+    assert 0.2 < prices.share_to_annotate(parses) < 0.8
+    assert prices.share_to_annotate(job("pack_examples", dataset="wmt14", split="train")) == 1
 
 
 def test_a_text_of_one_language_takes_half_the_disk_of_pairs(prices: Prices, repository: Path) -> None:
