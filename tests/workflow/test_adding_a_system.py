@@ -64,7 +64,7 @@ def test_the_page_leads_to_a_table(commands: list[str], tmp_path: Path) -> None:
     printed = [run(command, tmp_path).stdout for command in commands]
     assert "systems: base, window" in printed[0]
     assert "window: 4" in (tmp_path / "micro.yaml").read_text()
-    assert "| Window of 4 tokens " in printed[-1]
+    assert "  Window of 4 tokens " in printed[-1]
 
 
 @pytest.mark.parametrize(
