@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -32,3 +33,15 @@ def test_a_run_that_is_promised_gpus_does_not_train_on_the_cpu(
     assert "phrasemt: error: --resources gpu=99: this machine has fewer GPUs" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (workplace.results / "demo.en-de").exists()
+
+
+@pytest.mark.parametrize("profile", ["slurm", "profiles/lsf", "profiles/cluster-generic"])
+def test_memory_to_learn_subwords_follows_the_size_of_the_text(repository: Path, profile: str) -> None:
+    """400,000 types took 886 MB; 100 MB of text have no more."""
+    resources = yaml.safe_load((repository / profile / "profile.yaml").read_text())["set-resources"]
+    few, many = (
+        eval(resources["learn_subwords"]["mem_mb"], {"input": SimpleNamespace(size_mb=size), "attempt": 2}) / 2
+        for size in (0.01, 100)
+    )
+    assert 1000 <= few <= 1010
+    assert 886 * 1.5 <= many <= 886 * 3

@@ -90,6 +90,19 @@ def test_compiling_takes_time_on_gpus_that_compile_and_in_families_with_layers(r
     assert "compile" not in next(Prices(xu, rate_here(on_gpu=False)).basis())
 
 
+@pytest.mark.parametrize("units", [False, True])
+def test_a_cpu_with_units_for_bfloat16_is_pointed_out(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, units: bool
+) -> None:
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"avx512_bf16": units})
+    study = load_study(repository / "studies" / "demo-composition.yaml")
+    study.models["relative"].training.model_fields_set.add("precision")
+    faster = [line for line in Prices(study, rate_here(on_gpu=False)).basis() if line.startswith("faster: ")]
+    assert len(faster) == units
+    assert all(" to train base, ngrams, wide, ngrams-3, last-token (" in line for line in faster)
+    assert not any("faster: " in line for line in Prices(study, rate_of("a100")).basis())
+
+
 def test_text_stages_cost_lines_and_unknown_numbers_are_named(prices: Prices) -> None:
     # Europarl v7, Common Crawl and News Commentary v9 have 1,920,209 + 2,399,123 + 201,288 pairs.
     pairs = 4_520_620
