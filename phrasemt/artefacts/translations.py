@@ -41,10 +41,6 @@ class Translations:
         return TranslatedSentence.model_validate_json(line)
 
 
-class TranslatedTokens:
-    """The best translations of a test set as tokens, with subwords joined."""
-
-
 class Counts(Settings):
     """Pairs, and those whose right target is the more probable one."""
 

@@ -52,7 +52,7 @@ def open_binary(path: Path | str) -> Iterator[BinaryIO]:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as stream:
             yield cast(BinaryIO, stream)
     except FileNotFoundError:
-        raise DataError("no such file", where=path, next_step="check the path in the study") from None
+        raise DataError("no such file", where=path, next_step="check the path") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(
             "the compressed file is damaged or cut off", where=path, found=error, next_step="fetch the file again"

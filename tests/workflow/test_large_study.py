@@ -12,21 +12,25 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from golden import SYSTEMS, GoldenStudy
 from snakemake.shell import shell
+from warm_python import WarmPython
 from workplace import STUDY, Workplace
 
+from phrasemt.artefacts.scores import SystemScores
+from phrasemt.artefacts.table import Table
 from phrasemt.stages import STAGES
 from phrasemt.workflow.check import read_study
 from phrasemt.workflow.flow import Flow
 
-SYSTEMS, SEEDS = 40, 30
+_SYSTEMS, _SEEDS = 40, 30
 
 
 def _large() -> str:
     study = yaml.safe_load(STUDY)
-    names = [f"a_system_whose_name_is_neither_short_nor_long_{number}" for number in range(SYSTEMS)]
+    names = [f"a_system_whose_name_is_neither_short_nor_long_{number}" for number in range(_SYSTEMS)]
     study["systems"] = dict.fromkeys(names, study["systems"]["base"])
-    return yaml.safe_dump(study | {"seeds": list(range(SEEDS)), "comparison": {"baseline": names[0], "samples": 10}})
+    return yaml.safe_dump(study | {"seeds": list(range(_SEEDS)), "comparison": {"baseline": names[0], "samples": 10}})
 
 
 @pytest.mark.parametrize("stage", ["make_table", "write_report", "compare_systems"])
@@ -38,7 +42,7 @@ def test_a_shell_starts_the_command_of_a_large_study(
     Path("study.yaml").write_text(_large())
     flow = Flow(read_study(Path("study.yaml")))
     scores = flow.every(flow.paths.system_scores)
-    assert len(scores) == SYSTEMS * SEEDS
+    assert len(scores) == _SYSTEMS * _SEEDS
     *present, absent = [f"{path}.{number}" for path in scores for number in range(21)]
     assert sum(map(len, present)) > 2_200_000
     for path in present:
@@ -73,8 +77,54 @@ class _Names(list[str]):
         return " ".join(self)
 
 
+class _Invented(GoldenStudy):
+    """What 1,000 trainings would have made; the scores of one are those of all."""
+
+    def score(self, dataset: str, system: str, seed: int, **changes: list[Path]) -> None:
+        names = {"dataset": dataset, "system": system, "seed": str(seed)}
+        if (system, seed) == self.translated[0]:
+            super().score(dataset, system, seed, **changes)
+            self.scores = SystemScores.read(self.path("system_scores", dataset, system=system, seed=seed))
+        else:
+            scores = self.scores.model_copy(update={"system": system, "seed": seed})
+            self._write("score_system", {"scores": scores}, **names)
+
+    def _score_contrasts(self, system: str, seed: int) -> None:
+        """The study has none."""
+
+    def _annotate(self) -> None:
+        """The study has neither parsers nor chunks."""
+
+
 @pytest.mark.slow
-def test_a_large_study_is_planned(repository: Path, tmp_path: Path) -> None:
-    workplace = Workplace.new(repository, tmp_path / "large", _large())
-    done = workplace.snakemake("-n", "--quiet", "all")
+def test_100_systems_with_10_seeds_and_5_test_sets(
+    repository: Path, tmp_path: Path, warm: WarmPython, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the plan to the report, on invented scores."""
+    names = [f"system_{number}" for number in range(100)]
+    texts = [{"corpus": "multi30k", "part": "train"}]
+    content = {
+        "study": "large",
+        "seeds": list(range(1, 11)),
+        "comparison": {"samples": 100},
+        "datasets": {
+            "captions": {
+                "source_language": "de",
+                "target_language": "en",
+                "splits": {"train": texts, "dev": texts, "test": {f"test_{number}": texts for number in range(5)}},
+            }
+        },
+        "systems": {name: {"model": {"family": "transformer"}} for name in names},
+    }
+    workplace = Workplace.new(repository, tmp_path / "large", yaml.safe_dump(content), warm)
+    planned = workplace.snakemake("-n", "--quiet", "all")
+    assert planned.returncode == 0, planned.stderr[-3000:]
+    for number, name in enumerate(names):
+        monkeypatch.setitem(SYSTEMS, name, (0.2 + number / 1000, None, {"family": "transformer"}))
+    monkeypatch.chdir(workplace.folder)
+    _Invented(read_study(Path("study.yaml"))).build()
+    rules = ("measure_variation", "compare_systems", "make_table", "write_report")
+    done = workplace.snakemake("results/large/report.html", "--allowed-rules", *rules)
     assert done.returncode == 0, done.stderr[-3000:]
+    table = Table.read(Path("results/large/table.json"))
+    assert [name for name, _ in table.systems] == names

@@ -117,7 +117,7 @@ def test_a_byte_order_mark_before_json(tmp_path: Path) -> None:
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(DataError) as raised:
         list(read_lines(tmp_path / "nothing"))
-    assert str(raised.value) == f"{tmp_path / 'nothing'}: no such file. Next: check the path in the study"
+    assert str(raised.value) == f"{tmp_path / 'nothing'}: no such file. Next: check the path"
 
 
 def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
