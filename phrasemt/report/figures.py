@@ -59,7 +59,7 @@ def colour_of(place: int) -> str:
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
     """Round numbers with equal steps, the first at most `low` and the last at least `high`."""
-    high = high if high > low else low + 1
+    high = high if high > low + 1e-6 else low + 1  # sums of equal numbers differ by their rounding
     smallest = 10.0 ** (math.floor(math.log10(high - low)) - 1)
     steps = (smallest * factor for factor in (1, 2, 5, 10, 20, 50))
     step = next(step for step in steps if math.ceil(high / step) - math.floor(low / step) <= most)

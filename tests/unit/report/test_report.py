@@ -266,7 +266,9 @@ def test_equal_values_give_equal_figures() -> None:
     assert re.findall(r'class="curve (s\d)"', first) == ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s1"]
 
 
-@pytest.mark.parametrize(("low", "high"), [(0, 1), (22.3, 28), (-0.21, 3.79), (0.001, 0.037), (69.3, 77.2), (3, 3)])
+@pytest.mark.parametrize(
+    ("low", "high"), [(0, 1), (22.3, 28), (-0.21, 3.79), (0.001, 0.037), (69.3, 77.2), (3, 3), (0, 1e-14)]
+)
 def test_ticks_are_round_and_reach_around_the_values(low: float, high: float) -> None:
     found = ticks(low, high)
     steps = {round(after - before, 9) for before, after in itertools.pairwise(found)}
