@@ -90,7 +90,7 @@ def _parameters(key: str) -> str:
     return f"{parameters:,}" + (f" ({parameters - idle:,})" if idle else "")
 
 
-_POWER = "would show, trainings needed"
+_POWER = "detectable, seeds needed"
 COLUMNS: dict[str, Column] = {
     "parameters": ("parameters (in use, if fewer)", _parameters),
     "bleu": ("BLEU tok", by_seed),

@@ -48,8 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--detect", type=in_range(float, 0.01, 100), metavar="GAIN",
-        help="a gain in BLEU: the trainings of each system with which it would be marked in 80 of 100 repetitions, "
-        "their cost, and what the study as it stands would show",
+        help="a gain in BLEU: the seeds of each system with which it is significant in 80 of 100 replications, "
+        "their cost, and what the study can detect now",
     )  # fmt: skip
     parser.add_argument(
         "--systems", nargs=2, metavar=("BASELINE", "SYSTEM"),
@@ -309,11 +309,11 @@ def describe_power(
     corrected = f", corrected for {len(compared)} systems (Holm)" if len(compared) > 1 else ""
     differ = (f"{kind} {value:.2f} BLEU ({basis})" for kind, (value, basis) in deviations.items())
     yield (
-        f"{study.study}: BLEU that is marked in 80 of 100 repetitions (p < 0.05{corrected}), by the deviation between "
-        f"trainings: {'; '.join(differ)}; the choice of test sentences is not counted"
+        f"{study.study}: BLEU that is significant in 80 of 100 replications (p < 0.05{corrected}), by the standard "
+        f"deviation between seeds: {'; '.join(differ)}; the choice of test sentences is not counted"
     )
     unit = "GPU h" if prices.rate.on_gpu else "core h"
-    heading = ("system", "trainings", "marked", unit, f"for {gain:g}", unit)
+    heading = ("system", "seeds", "detectable", unit, f"for {gain:g}", unit)
     rows: list[tuple[str, ...]] = [heading]
     total = [0.0, 0.0]  # hours now, and for the gain
     for name, number in seeds.items():
@@ -326,7 +326,7 @@ def describe_power(
     rows.append(("all", "", "", f"{total[0]:,.2f}", "", "" if None in needed.values() else f"{total[1]:,.2f}"))
     yield from (f"  {line}" for line in table(rows, right_aligned=heading[1:]))
     if max(seeds.values()) == 1:
-        yield "as it stands: no system is trained several times, so no difference is tested"
+        yield "now: no system has several seeds, so no difference is tested"
     if None in needed.values():
         yield f"too many: a gain of {gain:g} needs more than {_MOST_SEEDS:,} trainings of each system"
     yield from prices.basis()

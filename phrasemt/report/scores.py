@@ -303,7 +303,7 @@ _NOTE = (
     "tolerance of the measure ({tolerances}); within noise: the printed figure lies in our 95 % interval; else not "
     "reproduced. Other data: differences to the baseline of the paper are compared, never the figures; significant: "
     "p < 0.05, as in the tables; no larger than a margin (half of the gain that the paper prints): by two one-sided "
-    "tests at 5 %; undecided: neither; in brackets what would show in 80 % of all repetitions. Not tested: one "
+    "tests at 5 %; undecided: neither; in brackets what is detectable in 80 % of all replications. Not tested: one "
     "training of each, or the figure is a mean over test sets. Printed marks: of the paper; our p beside them: by the "
     "test that it used, paired bootstrap, one-sided, over sentences (Koehn 2004), and over sentences and trainings."
 )
@@ -438,4 +438,4 @@ def _finding(compared: ComparedFigure, printed: float | None, difference: Cell |
     if margin and difference.one_sided and max(map(abs, difference.one_sided)) < margin:
         return f"no larger than {margin:g}"
     power = difference.power
-    return "undecided" + (f" ({power.detectable:.2f} would show)" if power is not None and power.deviation else "")
+    return "undecided" + (f" ({power.detectable:.2f} is detectable)" if power is not None and power.deviation else "")

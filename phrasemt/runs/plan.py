@@ -28,7 +28,7 @@ from phrasemt.workflow.check import read_study
 PROFILE = "profiles/local"
 
 # Why a job runs. CHANGES are differences to how its outputs were made.
-NEVER, MISSING, UNFINISHED, FOLLOWS = "never run", "output missing", "unfinished", "what it reads is made again"
+NEVER, MISSING, UNFINISHED, FOLLOWS = "new", "output missing", "unfinished", "an input is made again"
 NEWER, INPUTS, SETTINGS, CODE, PARAMETERS = "input newer", "other inputs", "settings", "code", "registry entry"
 CHANGES = (SETTINGS, CODE, PARAMETERS, NEWER, INPUTS)
 

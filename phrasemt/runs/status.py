@@ -234,7 +234,7 @@ def ending(status: Status) -> Iterator[str]:
         done = f"Stopped after {len(status.of_state('done')):,} of {job_count(len(status.jobs))}."
         yield f"{done} Saved: {saved}." if saved else done
     fix = "fix the cause; " if failed else ""
-    yield f"Next: {fix}the same command goes on. `phrasemt status {status.run.study}` shows where the run is."
+    yield f"Next: {fix}the same command resumes. `phrasemt status {status.run.study}` shows where the run is."
 
 
 def describe_training(report: TrainingReport) -> str:

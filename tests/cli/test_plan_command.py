@@ -31,7 +31,8 @@ def job(rule: str, dataset: str | None, system: str | None, *reasons: Reason) ->
 
 def said(*jobs: Job, datasets: tuple[str, ...] = ("demo", "mine")) -> list[str]:
     plan = Plan(study="demo", datasets=list(datasets), cores=2, jobs=list(jobs))
-    prices: Any = SimpleNamespace(of=lambda job: Costs(core_hours=0.5), basis=lambda: ["assumed: figures"])
+    of_job = {"of": lambda job: Costs(core_hours=0.5), "share_to_annotate": lambda job: 1}
+    prices: Any = SimpleNamespace(**of_job, basis=lambda: ["assumed: figures"])
     return [line.strip() for line in describe(plan, prices)]
 
 

@@ -113,7 +113,7 @@ def test_a_signal_to_the_command_alone_stops_the_run(tmp_path: Path, signum: sig
     assert run.returncode == 128 + signum
     assert output.splitlines()[-2:] == [
         "Stopped after 1 of 3 jobs. Saved: b.1 at update 35 of 225.",
-        "Next: the same command goes on. `phrasemt status demo` shows where the run is.",
+        "Next: the same command resumes. `phrasemt status demo` shows where the run is.",
     ]
 
 
@@ -160,4 +160,4 @@ def test_a_line_for_each_job_and_an_error_once(tmp_path: Path) -> None:
         ["failed: train_model demo.en-de/b.1: the disk is full"],
     ]
     assert log == "  log: logs/demo/train_model/demo.en-de/b.1.log"
-    assert last.startswith("Next: fix the cause; the same command goes on.")
+    assert last.startswith("Next: fix the cause; the same command resumes.")

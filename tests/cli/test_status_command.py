@@ -106,7 +106,7 @@ def test_a_failed_run_ends_with_the_errors_of_its_stages() -> None:
     assert list(failures(status_of(RUN, datetime.now(UTC)))) == [
         f"failed: translate_examples broken: a.txt: no such file. Next: make it\n  log: {logs}/broken.log",
         f"failed: translate_examples killed: process disappeared: killed, or out of memory\n  log: {logs}/killed.log",
-        "Next: fix the cause; the same command goes on. `phrasemt status demo` shows where the run is.",
+        "Next: fix the cause; the same command resumes. `phrasemt status demo` shows where the run is.",
     ]
 
 

@@ -85,7 +85,7 @@ def test_a_plan_names_each_change_and_counts_what_follows(finished: Workplace) -
     assert set(systems.split(", ")) == {"bi", "max"}
     why = {line.split()[0]: line for line in lines}
     assert why["measure_phrases"].endswith("output missing")
-    assert "4 never run" in why["train_model"]
+    assert "4 new" in why["train_model"]
     assert "1 settings" in why["train_model"]
 
 

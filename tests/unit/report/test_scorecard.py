@@ -76,11 +76,11 @@ def test_a_printed_difference_is_compared_with_our_difference() -> None:
 @pytest.mark.parametrize(
     ("difference", "p_value", "finding"),
     [
-        (0.1, 0.5, "undecided (0.90 would show)"),
+        (0.1, 0.5, "undecided (0.90 is detectable)"),
         (0.04, 0.9, "no larger than 0.65"),
         (2.0, 0.001, "same direction, significant"),
         (-2.0, 0.001, "opposite direction, significant"),
-        (-0.06, 1.0, "undecided (0.90 would show)"),
+        (-0.06, 1.0, "undecided (0.90 is detectable)"),
         (2.0, None, "not tested"),
     ],
 )
