@@ -106,7 +106,7 @@ def table_of(settings: MakeTable, blocks: Sequence[Block]) -> Table:
         scorecard=make_scorecard(settings.figures, blocks, dict(settings.systems)),
         blocks=list(blocks),
         signatures=list(_signatures(blocks)),
-        command=f"snakemake --profile profiles/local results/{settings.study}/table.md --configfile STUDY.yaml",
+        command="phrasemt run STUDY.yaml",
     )
 
 

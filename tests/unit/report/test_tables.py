@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 from golden import GoldenStudy, rewrite
-from snakemake.cli import get_argument_parser
 
 from phrasemt.artefacts.table import Block, Table
+from phrasemt.cli import whole_parser
 from phrasemt.errors import DataError, PhrasemtError
 from phrasemt.files.system import digest_file
 from phrasemt.report import tables
@@ -143,11 +143,9 @@ def test_markdown_columns_are_aligned(finished: GoldenStudy) -> None:
     assert len(signatures) == 8
     assert all("|version:" in line for line in signatures[:-1])
     assert signatures[-1].endswith("; lower is better): nats|forced decoding")
-    # As Snakemake reads it: what follows --configfile would be a study, too.
     program, *arguments = lines[-2].split()
-    read = get_argument_parser().parse_args(arguments)
-    assert program == "snakemake"
-    assert (read.targets, read.configfile) == (["results/golden/table.md"], [Path("STUDY.yaml")])
+    assert program == "phrasemt"
+    assert whole_parser().parse_args(arguments).study == Path("STUDY.yaml")
     assert max(len(line) for line in lines if not line.startswith(("|", "- ", "    "))) <= 100
 
 
