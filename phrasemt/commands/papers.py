@@ -1,6 +1,6 @@
 """`phrasemt papers [PAPER]`: list every figure of the papers, their claims, and what studies know of the figures.
 
-A study knows of them by its table, its artefacts, and the sheets of raters.
+A study knows of them by its table, its models, and the sheets of raters.
 """
 
 from __future__ import annotations
@@ -17,33 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from phrasemt.artefacts.columns import Vocabulary
-from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.table import Table
 from phrasemt.commands._arguments import FILE_OR_NAME, changes_of, finished_file, study_name
-from phrasemt.files.lines import read_lines
-from phrasemt.printed.results import (
-    LEDGER,
-    Figure,
-    Paper,
-    SizeKind,
-    figures,
-    figures_of_row,
-    found_in,
-    load_papers,
-    paper_named,
-    row_at,
-)
-from phrasemt.report.costs import beside_papers, costs
-from phrasemt.report.sections.trainings import read_training
+from phrasemt.printed.results import LEDGER, Figure, Paper, figures, figures_of_row, load_papers, paper_named, row_at
 from phrasemt.report.tables import latex_tabular, markdown_rows
 from phrasemt.runs.display import table
 from phrasemt.scoring.ratings import SCALES, SystemRating, score_sheets
-from phrasemt.study.compared import compared_costs, paper_size
+from phrasemt.study.compared import paper_size
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
-from phrasemt.symbols import SPECIAL_TOKENS
 
 log = logging.getLogger("phrasemt.papers")
 
@@ -160,18 +143,14 @@ def _rows(
     )
     for figure in figures(paper):
         start = figure.place, figure.of_column.heading, figure.printed_text
-        end = _convention(figure), "".join(f"[{numbers[note]}]" for note in figure.notes)
+        data = "" if figure.of_column.data is None else f"{figure.of_column.data}: "
+        end = f"{data}{figure.of_column.measure}", "".join(f"[{numbers[note]}]" for note in figure.notes)
         of_figure = [] if known is None else known.get((figure.place, figure.of_column.heading), [])
         for one in of_figure:
             ours = ("", one.ours) if one.kind == "Δ, other data" else (one.ours, "")
             yield *start, *ours, one.gap, one.verdict, *end
         if not of_figure:
             yield *start, "", "", "", "" if known is None else "not run", *end
-
-
-def _convention(figure: Figure) -> str:
-    data = "" if figure.of_column.data is None else f"{figure.of_column.data}: "
-    return f"{data}{figure.of_column.measure}, {found_in(figure)}"
 
 
 def _write_tables(paper: Paper, known: Mapping[PrintedAt, Sequence[Known]], form: str) -> None:
@@ -233,14 +212,7 @@ def known_figures(given: Path, ratings: Mapping[str, SystemRating]) -> Iterator[
     content = Table.read(finished_file(Paths(study_name(given)).table, "the study has no table yet", given))
     yield from _of_scorecard(content)
     if given.suffix:
-        study = load_study(given)
-        trainings = [read_training(path) for path in sorted(Path().glob(Paths(study.study).training_record.glob))]
-        ours = costs(study.study, trainings)
-        for cost in beside_papers(list(compared_costs(study)), content.baselines, ours):
-            text = f"{cost.ours:.2f} times {cost.compared.unit} (printed: {cost.printed:.2f})" if cost.ours else ""
-            yield (cost.compared.row, cost.compared.heading), Known(text, "", cost.verdict)
-        yield from _of_ratings(study, ratings)
-        yield from _of_data(study)
+        yield from _of_ratings(load_study(given), ratings)
 
 
 def _of_scorecard(content: Table) -> Iterator[tuple[PrintedAt, Known]]:
@@ -293,34 +265,3 @@ def _of_ratings(study: Study, ratings: Mapping[str, SystemRating]) -> Iterator[t
 def _is_on_its_data(study: Study, figure: Figure) -> bool:
     place = f"{figure.paper.paper}/{figure.of_column.data}"
     return any(dataset.stands_for == place for dataset in study.datasets.values())
-
-
-def _of_data(study: Study) -> Iterator[tuple[PrintedAt, Known]]:
-    """The sizes of the training data of data sets that stand for those of a paper."""
-    for name, dataset in study.datasets.items():
-        paper, _, data = (dataset.stands_for or "").partition("/")
-        for figure in figures(load_papers()[paper]) if paper else ():
-            size = figure.of_column.size
-            if size and figure.of_column.data == data and (ours := _size(size, study, name)) is not None:
-                text = f"{ours / 1e6:.2f}" if figure.of_column.measure == "pairs" else f"{ours:,}"
-                verdict = f"{name}, training pairs after the filters"
-                yield (figure.place, figure.of_column.heading), Known(text, "", verdict)
-
-
-def _size(kind: SizeKind, study: Study, dataset: str) -> int | None:
-    """A size of the training data of a data set; None where its file is not there."""
-    paths = Paths.of(study, dataset)
-    source, target = study.datasets[dataset].languages
-    match kind:
-        case "pairs":
-            path = Path(paths.dropped_pairs.at(split="train"))
-            return DroppedPairs.read(path).kept if path.exists() else None
-        case "source words" | "target words":
-            language = source if kind == "source words" else target
-            path = Path(paths.tokens.at(split="train", language=language))
-            return sum(len(line.split()) for line in read_lines(path)) if path.exists() else None
-        case "vocabulary":
-            path = Path(paths.vocabulary.at(language=target))
-            return len(Vocabulary.read(path)) - len(SPECIAL_TOKENS) if path.exists() else None
-        case "longest side":
-            return max((system.training.max_length for system in study.models.values()), default=None)

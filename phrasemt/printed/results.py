@@ -20,25 +20,8 @@ from phrasemt.files.yaml import parse_yaml
 
 FOLDER = Path(__file__).parent
 LEDGER = FOLDER / "claims.md"  # docs/claims.md, which an installation without a clone lacks
-CostKind = Literal["parameters", "training", "decoding"]
-SizeKind = Literal["pairs", "source words", "target words", "vocabulary", "longest side"]
 Value = Annotated[float, Number()]
 _Item = TypeVar("_Item")
-
-
-class Interval(Settings):
-    """Numbers from low to high, both included; None: no limit."""
-
-    low: Value | None = None
-    high: Value | None = None
-
-    @model_validator(mode="after")
-    def _has_numbers(self) -> Interval:
-        if (self.low, self.high) == (None, None):
-            raise ValueError("low or high is needed")
-        if self.low is not None and self.high is not None and self.low > self.high:
-            raise ValueError(f"low ({self.low}) exceeds high ({self.high})")
-        return self
 
 
 _Asked = tuple[str, str | None, Collection[str]]  # what a name names, the name, and what there is
@@ -78,9 +61,8 @@ class Measure(Settings):
     """What a figure measures. tolerance: the largest gap that counts as reproduced, whatever the interval.
 
     margin: up to which two systems count as equal, half of the largest gain that the paper prints.
-    ours: None if the results table has no such column. cost: what of a system's cost the figure is; only ratios to the
-    baseline are compared. symbols: of each vocabulary, for counts of parameters. question: what raters answer
-    (phrasemt/scoring/ratings.py). analysis: of the report, which has our figure.
+    ours: None if the results table has no such column. symbols: of each vocabulary, for counts of parameters. question:
+    what raters answer (phrasemt/scoring/ratings.py).
     """
 
     convention: Title
@@ -89,10 +71,8 @@ class Measure(Settings):
     tolerance: Annotated[float, Field(gt=0), Number()] | None = None
     margin: Annotated[float, Field(gt=0), Number()] | None = None
     ours: Counterpart | None = None
-    cost: CostKind | None = None
     symbols: Annotated[int, Field(gt=0), Number()] | None = None
     question: Name | None = None
-    analysis: Title | None = None
 
     @model_validator(mode="after")
     def _compared_with_a_tolerance(self) -> Measure:
@@ -104,9 +84,7 @@ class Measure(Settings):
 class PaperColumn(Settings):
     """A column. test_sets: the figure is the mean over them; none: the figure is about no whole test set.
 
-    difference_to: the figure is the difference to this row. words: the lengths of the
-    sources that the figure is about. size: what of the training data the figure counts. note: of all cells of the
-    column.
+    difference_to: the figure is the difference to this row. note: of all cells of the column.
     """
 
     heading: Title
@@ -114,8 +92,6 @@ class PaperColumn(Settings):
     data: Name | None = None
     test_sets: list[Name] = Field(default_factory=list)
     difference_to: Name | None = None
-    words: Interval | None = None
-    size: SizeKind | None = None
     note: Name | None = None
 
 
@@ -278,20 +254,6 @@ def _read(path: Path) -> Paper:
 def paper_named(name: str) -> Paper:
     """The paper of this name. Raises DataError, which names the nearest one, for an unknown name."""
     return _known("paper", name, load_papers())
-
-
-def found_in(figure: Figure) -> str:
-    """Where phrasemt has its own figure beside a printed one."""
-    column, measure = figure.of_column, figure.measure
-    if measure.cost:
-        return "costs of trainings"
-    if measure.question:
-        return "sheets of raters"
-    if column.size:
-        return "training data"
-    if measure.analysis or column.words:
-        return f"analysis {measure.analysis or 'lengths'}"
-    return "results table" if measure.ours and figure.test_sets else "nothing"
 
 
 def figures(paper: Paper) -> Iterator[Figure]:

@@ -8,13 +8,10 @@ the baseline are compared: the baseline of the row (`Study.baseline_of`) must st
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
 from phrasemt.fields import Settings
-from phrasemt.printed.results import Figure, Paper, PaperRow, baseline_place, figures_of_row, row_at
+from phrasemt.printed.results import Figure, PaperRow, baseline_place, figures_of_row, row_at
 from phrasemt.study.schema import Study, System
-
-_SIZE = "width", "ffn_width", "heads", "encoder_layers", "decoder_layers"
 
 
 class ComparedFigure(Settings):
@@ -31,23 +28,6 @@ class ComparedFigure(Settings):
     dataset: str
     test_sets: list[str]
     same_data: bool
-
-
-class ComparedCost(Settings):
-    """A printed cost of a system, relative to the row that the baseline of the system stands for.
-
-    row: `paper/table/row`. unit: the title of the row that it is relative to. comparable: the data sets where both
-    systems have the size and the data of the paper. updates: of the row, relative to the other one.
-    """
-
-    system: str
-    row: str
-    heading: str
-    unit: str
-    cost: Literal["training", "decoding"]
-    printed: float
-    comparable: list[str]
-    updates: float = 1.0
 
 
 def compared_figures(study: Study) -> Iterator[ComparedFigure]:
@@ -72,35 +52,6 @@ def compared_figures(study: Study) -> Iterator[ComparedFigure]:
                         dataset=dataset,
                         test_sets=test_sets,
                         same_data=same,
-                    )
-
-
-def compared_costs(study: Study) -> Iterator[ComparedCost]:
-    """The printed times of the systems of a study, except those of the baselines, to which they are relative."""
-    for name, system in study.systems.items():
-        for place in system.stands_for:
-            paper, table, row = row_at(place)
-            baseline = _row_of_baseline(study, name, place)
-            for figure in figures_of_row(paper, table, row):
-                cost = figure.measure.cost
-                unit = None if baseline is None else figure.of_table.rows[baseline].cells.get(figure.column)
-                if not cost or cost == "parameters" or row == baseline:
-                    continue
-                if unit and unit.value and figure.cell.value:
-                    assert baseline is not None
-                    places = ((name, f"{table}/{row}"), (study.baseline_of(name), f"{table}/{baseline}"))
-                    same_size = all(_has_size(study, one, paper, place) for one, place in places)
-                    sizes = [paper_size(figure.of_table.rows[one]) for one in (row, baseline)]
-                    updates = [one.training.max_updates if one else 1 for one in sizes]
-                    yield ComparedCost(
-                        system=name,
-                        row=place,
-                        heading=figure.of_column.heading,
-                        unit=figure.of_table.rows[baseline].title,
-                        cost=cost,
-                        printed=figure.cell.value / unit.value,
-                        comparable=_on_data(study, f"{paper.paper}/{figure.of_column.data}") if same_size else [],
-                        updates=updates[0] / updates[1],
                     )
 
 
@@ -160,20 +111,6 @@ def _is_to_the_baseline(figure: Figure) -> bool:
     return to is None or baseline_place(figure.place) == f"{figure.paper.paper}/{figure.table}/{to}"
 
 
-def _on_data(study: Study, place: str) -> list[str]:
-    return [name for name, dataset in study.datasets.items() if dataset.stands_for == place]
-
-
 def paper_size(row: PaperRow) -> System | None:
     """The system of a row at the size of the paper; None where the paper's file does not say it."""
     return None if row.preset is None else System.model_validate({"preset": row.preset, "model": row.model})
-
-
-def _has_size(study: Study, system: str | None, paper: Paper, place: str) -> bool:
-    """Whether a system has widths, heads and layers of the row that it stands for; True where these are not known."""
-    table, row = place.split("/")
-    printed = paper_size(paper.tables[table].rows[row])
-    if system not in study.models or printed is None:
-        return True
-    ours, theirs = study.models[system].model, printed.model
-    return all(getattr(ours, key, None) == getattr(theirs, key, None) for key in _SIZE)

@@ -14,7 +14,6 @@ import pytest
 import yaml
 from made_table import cell
 
-from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.cli import main
 from phrasemt.report.scores import make_scorecard
 from phrasemt.scoring.ratings import RatedText, write_sheets
@@ -96,15 +95,6 @@ def test_on_other_data_the_difference_stands_beside_the_figure(capsys: pytest.Ca
 def test_a_study_without_a_table_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["papers", "xu2020", "--study", "en-de", "nothing"]) == 2
     assert "results/nothing/table.json: the study has no table yet" in capsys.readouterr().err
-
-
-def test_the_training_data_of_a_study_fill_their_cell(capsys: pytest.CaptureFixture[str]) -> None:
-    corpus = Path("results/en-fr/wmt.en-fr/corpus")
-    corpus.mkdir(parents=True)
-    DroppedPairs(raw_pairs=36_000_000, kept=36_000_000, dropped=[]).write(corpus / "train.dropped.tsv")
-    assert main(["papers", "xu2020", "--study", "en-fr.yaml"]) == 0
-    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("xu2020/text/data"))
-    assert "36.00" in line
 
 
 def test_sheets_of_raters_fill_table_4(capsys: pytest.CaptureFixture[str]) -> None:

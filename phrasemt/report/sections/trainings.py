@@ -29,8 +29,7 @@ from phrasemt.report.summary import system_order
 class TrainingCurve:
     """A finished training.
 
-    seconds_of_updates: time of the training over all its runs, without evaluations on dev. evaluation_share: part of
-    the time with evaluations that these took. None: unknown.
+    evaluation_share: part of its time that the evaluations on dev took. None: unknown.
     """
 
     dataset: str
@@ -39,7 +38,6 @@ class TrainingCurve:
     evaluations: Sequence[Evaluation]
     record: TrainingRecord
     tokens_per_second: float | None
-    seconds_of_updates: float | None
     evaluation_share: float | None
 
     @property
@@ -63,7 +61,6 @@ def read_training(path: Path) -> TrainingCurve:
         record=record,
         evaluations=record.evaluations,
         tokens_per_second=statistics.median(speeds) if speeds else None,
-        seconds_of_updates=seconds - evaluations if seconds else None,
         evaluation_share=evaluations / seconds if seconds and evaluations else None,
     )
 

@@ -12,16 +12,7 @@ from pathlib import Path
 import pytest
 
 from phrasemt.cli import main
-from phrasemt.printed.results import (
-    FOLDER,
-    Figure,
-    baseline_place,
-    figures,
-    figures_of_row,
-    found_in,
-    load_papers,
-    row_at,
-)
+from phrasemt.printed.results import FOLDER, Figure, baseline_place, figures, figures_of_row, load_papers, row_at
 from phrasemt.registry.corpora import files_of
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
@@ -102,9 +93,9 @@ STUDIES = [load_study(path) for path in sorted((Path(__file__).parents[3] / "stu
 def _fills(study: Study, figure: Figure) -> bool:
     """Whether a study has a system, or the training data, of a printed figure on the data of the paper."""
     data = None if figure.of_column.data is None else f"{figure.paper.paper}/{figure.of_column.data}"
-    on_data, analysis = [one for one in study.datasets.values() if data in (None, one.stands_for)], found_in(figure)
+    on_data = [one for one in study.datasets.values() if data in (None, one.stands_for)]
     stands = any(figure.place in system.stands_for for system in study.systems.values())
-    return bool(on_data) and (analysis == "training data" or (stands and analysis != "nothing"))
+    return bool(on_data) and (figure.row == "data" or stands)
 
 
 def test_every_figure_has_a_study_and_a_system() -> None:
