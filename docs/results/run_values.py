@@ -23,11 +23,11 @@ from phrasemt.artefacts.scores import MetricComparison, MetricScore
 from phrasemt.commands._prices import Prices, rate_of
 from phrasemt.files.yaml import parse_yaml
 from phrasemt.scoring.gains import GainByLength, Gains, PairedTest, groups_up_to, quarters
-from phrasemt.scoring.scores import NATS
+from phrasemt.scoring.scores import NATS, length_ratio
 from phrasemt.scoring.significance import (
     ResampledRuns,
     SeedVariation,
-    compare_resampled,
+    compare_runs,
     holm,
     mark_of,
     p_text,
@@ -35,7 +35,6 @@ from phrasemt.scoring.significance import (
     resample,
     seed_variations,
 )
-from phrasemt.scoring.statistics import REFERENCE_LENGTH, SYSTEM_LENGTH
 from phrasemt.study.architectures import RecurrentModel
 from phrasemt.study.reading import load_study
 
@@ -104,7 +103,7 @@ def comparison(system: str, baseline: str) -> dict[str, MetricComparison]:
     """The test of a difference, for each metric of the tables."""
     sides = _resampled(baseline), _resampled(system)
     variations = _variations(system.split("/")[0], runs(system)[0].dataset)
-    return compare_resampled(*sides, variations=variations, kinds=[kind_of(baseline), kind_of(system)])
+    return compare_runs(*sides, variations=variations, kinds=[kind_of(baseline), kind_of(system)])
 
 
 @functools.cache
@@ -234,18 +233,12 @@ def score(key: str, metric: str = "bleu_tok") -> str:
 
 def by_seed(key: str) -> str:
     """BLEU tok with that of each seed, and the length of the translations if it is unlike that of the reference."""
-    values, ratio = scores_of(key, "bleu_tok"), length_ratio(key)
+    values, ratio = scores_of(key, "bleu_tok"), length_ratio(part.scores for part in parts(key))
     return (
         mean(values)
         + (f" ({', '.join(f'{value:.2f}' for value in values)})" if len(values) > 1 else "")
         + ("" if 0.95 <= ratio <= 1.05 else f", length {ratio:.2f}")
     )
-
-
-def length_ratio(key: str) -> float:
-    """Tokens of the translations for each token of the reference."""
-    columns = [part.statistics["bleu_tok"] for part in parts(key)]
-    return sum(sum(one[SYSTEM_LENGTH]) for one in columns) / sum(sum(one[REFERENCE_LENGTH]) for one in columns)
 
 
 def bound(system: str, metric: str = "bleu_tok", other: str = "") -> str:
@@ -289,7 +282,7 @@ def interval_over_sentences(system: str, metric: str = "bleu_tok") -> str:
     """The 95 % interval of the difference of one training to one of the baseline, as their study alone shows it."""
     baseline = family_of(system)[1]
     kinds = [kind_of(baseline), kind_of(system)]
-    ends = compare_resampled(_resampled(baseline), _resampled(system), variations={}, kinds=kinds)[metric].difference
+    ends = compare_runs(_resampled(baseline), _resampled(system), variations={}, kinds=kinds)[metric].difference
     return f"{ends.low:.2f} to {ends.high:.2f}"
 
 
@@ -376,7 +369,7 @@ def _chunks(key: str, accuracy: str) -> str:
 
 
 def length(key: str) -> str:
-    return f"{length_ratio(key):.2f}"
+    return f"{length_ratio(part.scores for part in parts(key)):.2f}"
 
 
 def perplexity(key: str) -> str:

@@ -24,8 +24,7 @@ import numpy as np
 from phrasemt.artefacts.paths import RESULTS
 from phrasemt.artefacts.scores import CONVENTIONS, Scores
 from phrasemt.files.lines import read_lines
-from phrasemt.scoring.scores import NATS, forced_scores
-from phrasemt.scoring.statistics import corpus_scores
+from phrasemt.scoring.scores import NATS, corpus_scores, forced_scores
 from phrasemt.study.reading import load_study
 from phrasemt.workflow.changes import changes_since
 

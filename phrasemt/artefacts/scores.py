@@ -90,17 +90,6 @@ class MetricScore(Settings):
         return BLEU_COLUMNS if self.metric == "BLEU" else 2
 
 
-class BleuScore(MetricScore):
-    """BLEU with n-gram counts of orders 1 to 4, precisions in percent, and lengths in tokens."""
-
-    counts: list[int]
-    totals: list[int]
-    precisions: list[float]
-    brevity_penalty: float
-    sys_len: int
-    ref_len: int
-
-
 class Scores(Settings):
     """The scores of one test set.
 
@@ -110,7 +99,7 @@ class Scores(Settings):
 
     sentences: int
     references: dict[Literal["tokens", "text"], list[str]]
-    metrics: dict[str, BleuScore | MetricScore]
+    metrics: dict[str, MetricScore]
     statistics: dict[str, list[list[int | float]]]
 
     @model_validator(mode="after")
@@ -138,7 +127,7 @@ class OfTestSets(JsonFile, Generic[Part], format=3):
         return {(self.dataset, name, self.system, self.seed): part for name, part in self.test_sets.items()}
 
 
-class SystemScores(OfTestSets[Scores], format=4):
+class SystemScores(OfTestSets[Scores], format=5):
     """BLEU in all conventions, chrF and TER of a system, with the statistics of each sentence."""
 
     indent = None
@@ -195,12 +184,15 @@ class SeedVariations(JsonFile):
 
 
 class Estimate(Settings):
-    """A value on the whole test set, with its mean and 95 % interval over the bootstrap samples."""
+    """A value on the whole test set, with its 95 % interval."""
 
     value: float
-    mean: float
     low: float
     high: float
+
+    def text(self, decimals: int, after: str = "") -> str:
+        """A difference with its interval. after: what stands behind the value, such as a mark or a unit."""
+        return f"{self.value:+.{decimals}f}{after} ({self.low:.{decimals}f} to {self.high:.{decimals}f})"
 
 
 class Power(Settings):
@@ -247,21 +239,14 @@ class MetricComparison(Settings):
     power: Power | None = None
 
 
-class ComparisonOnTestSet(Settings):
-    """The comparison on one test set. metrics: by convention, as in the score files."""
-
-    sentences: int
-    metrics: dict[str, MetricComparison]
-
-
-class Comparison(JsonFile, format=7):
-    """Tests of the difference of a system to its baseline. samples, seed: of the bootstrap; test_sets: by name."""
+class Comparison(JsonFile, format=8):
+    """Tests of the difference of a system to its baseline. samples, seed: of the bootstrap. test_sets: by name, then by
+    convention.
+    """
 
     dataset: str
     system: str
     baseline: str
-    system_seeds: list[int]
-    baseline_seeds: list[int]
     samples: int
     seed: int
-    test_sets: dict[str, ComparisonOnTestSet]
+    test_sets: dict[str, dict[str, MetricComparison]]

@@ -47,11 +47,11 @@ class Cell(Settings):
     koehn2004: float | None = None
     power: Power | None = None
 
-    def interval(self, sign: str = "") -> str:
-        """The 95 % interval as it is printed, empty if there is none. sign: `+` for a difference."""
+    def interval(self) -> str:
+        """The 95 % interval as it is printed, empty if there is none."""
         if self.low is None or self.high is None:
             return ""
-        return f"{self.low:{sign}.{self.decimals}f} to {self.high:{sign}.{self.decimals}f}"
+        return f"{self.low:.{self.decimals}f} to {self.high:.{self.decimals}f}"
 
 
 class Column(Settings):

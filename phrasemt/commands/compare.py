@@ -19,7 +19,7 @@ from phrasemt.report.sections.sentences import METRIC, sentence_bleu
 from phrasemt.report.sections.trainings import flatten
 from phrasemt.runs.display import table
 from phrasemt.scoring.scores import check_comparable, nats_of
-from phrasemt.scoring.significance import compare_scores, resample, seed_variations
+from phrasemt.scoring.significance import compare_runs, resample, seed_variations
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import SEED, Study
 from phrasemt.workflow.changes import changes_since
@@ -155,13 +155,10 @@ def _rows(test_set: str, of_sides: Sequence[tuple[_Side, _OfSystems]], samples: 
         both = ((first, of_first), (side, of_side))
         named = {f"{one.given}, {seed}": scores for one, by_seed in both for seed, scores in by_seed.items()}
         check_comparable(test_set, named)
-        tested[side.given] = compare_scores(
-            list(of_first.values()),
-            list(of_side.values()),
+        tested[side.given] = compare_runs(
+            *(resample([*by_seed.values()], samples=samples, seed=SEED) for _, by_seed in both),
             variations=variations,
             kinds=[one.study.pool_groups[one.system] for one, _ in both],
-            samples=samples,
-            seed=SEED,
         )
     for metric in next(iter(of_first.values())).metrics:
         for side, by_seed in sides:

@@ -18,7 +18,7 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.files.preprocessing import Preprocessing, check_same_preprocessing
 from phrasemt.files.system import digest_file, one_file
 from phrasemt.scoring.bleu import Sides, check_side, score_texts, warn_of_leftovers
-from phrasemt.scoring.significance import compare_scores
+from phrasemt.scoring.significance import compare_runs, resample
 from phrasemt.study.schema import SEED
 from phrasemt.study.tokenization import Tokenizer, problem_of_language
 
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tokenised", action="store_true", help="the translations are tokens and not raw text")
     parser.add_argument("--tokenised-references", action="store_true", help="the references are tokens")
     add_samples(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON, with the counts of BLEU")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -61,8 +61,7 @@ def run(options: argparse.Namespace) -> None:
     scores = {str(path): _score(path, tokenizer, options) for path in options.files}
     comparison: Mapping[str, MetricComparison] = {}
     if len(scores) == 2:
-        first, second = scores.values()
-        comparison = compare_scores([first], [second], samples=options.samples, seed=SEED)
+        comparison = compare_runs(*(resample([one], samples=options.samples, seed=SEED) for one in scores.values()))
     lines = _json(scores, comparison) if options.json else _lines(scores, comparison, options.samples)
     sys.stdout.write("".join(f"{line}\n" for line in lines))
 

@@ -32,7 +32,7 @@ from phrasemt.artefacts.translations import (
 from phrasemt.errors import DataError, MismatchError, check_equal
 from phrasemt.fields import Settings
 from phrasemt.files.system import digest_file
-from phrasemt.scoring.statistics import wilson_interval
+from phrasemt.scoring.scores import wilson_interval
 from phrasemt.stages.report import MakeTable
 
 Part = TypeVar("Part", bound=Settings)

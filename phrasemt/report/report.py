@@ -110,6 +110,6 @@ def write_report(
         origins_section(content, others),
     ]
     shown += [section for section in details if section is not None]
-    caveat = caveats(content, settings.controls, trainings, gains)
+    caveat = caveats(content, settings.controls, trainings)
     write_text(report, write_page(settings.title, answer(content), caveat, shown))
     log.info("write_report: %d trainings, %d sections", len(trainings), len(shown))

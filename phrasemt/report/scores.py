@@ -16,9 +16,7 @@ from pathlib import Path
 
 from phrasemt.artefacts.scores import (
     CONVENTIONS,
-    BleuScore,
     Comparison,
-    ComparisonOnTestSet,
     MetricComparison,
     MetricOnTestSet,
     MetricScores,
@@ -32,7 +30,7 @@ from phrasemt.errors import MismatchError, check_equal
 from phrasemt.printed.results import Figure, figure_at
 from phrasemt.report.blocks import Key, Place, Runs, by_file, mean_cell, note_on_seeds, read_parts, read_runs
 from phrasemt.scoring.external import metric_key
-from phrasemt.scoring.scores import NATS, check_comparable, nats_of
+from phrasemt.scoring.scores import NATS, check_comparable, length_ratio, nats_of
 from phrasemt.scoring.significance import decimals_of, holm, mark_of, power_among
 from phrasemt.stages.report import MakeTable
 from phrasemt.study.compared import ComparedFigure
@@ -120,7 +118,11 @@ def _score_block(
     if of_nats:
         check_comparable(place[1], by_file(of_nats))
     first = next(iter(of_scores.values())).first
-    ratios = {system: ratio for system, runs in of_scores.items() if not 0.95 <= (ratio := _length_ratio(runs)) <= 1.05}
+    ratios = {
+        system: ratio
+        for system, runs in of_scores.items()
+        if not 0.95 <= (ratio := length_ratio(runs.parts.values())) <= 1.05
+    }
     rows = {}
     for system, title in settings.translating:
         cells = {
@@ -148,9 +150,7 @@ def _score_block(
     scored = list(_score_columns(settings, {key for row in rows.values() for key in row.cells}))
     for name in (column.key for column, _ in scored):
         # also without a column, because the scorecard shows the difference in the measure of the paper
-        of_name = {
-            system: (source, one.metrics[name]) for system, (source, one) in compared.items() if name in one.metrics
-        }
+        of_name = {system: (source, metrics[name]) for system, (source, metrics) in compared.items() if name in metrics}
         p_values = {system: one.p_value for system, (_, one) in of_name.items()}
         tested = {system: p_value for system, p_value in p_values.items() if p_value is not None}
         corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
@@ -182,19 +182,12 @@ def _score_block(
     )
 
 
-def _length_ratio(runs: Runs[Scores]) -> float:
-    """Tokens of the translations for each token of the references that BLEU compares them with."""
-    of_runs = [part.metrics[_NOTED] for part in runs.parts.values()]
-    scores = [bleu for bleu in of_runs if isinstance(bleu, BleuScore)]
-    return math.fsum(one.sys_len for one in scores) / math.fsum(one.ref_len for one in scores)
-
-
 def _score_in(convention: str) -> Callable[[Scores], float]:
     return lambda scores: scores.metrics[convention].score
 
 
 def _add_intervals(
-    rows: dict[str, Row], comparisons: dict[str, ComparisonOnTestSet], baselines: Mapping[str, str]
+    rows: dict[str, Row], comparisons: Mapping[str, Mapping[str, MetricComparison]], baselines: Mapping[str, str]
 ) -> None:
     """Give the scores that were compared their intervals. Every comparison draws the same samples for a baseline.
 
@@ -203,7 +196,7 @@ def _add_intervals(
     for side in ("baseline", "system"):
         for system, comparison in comparisons.items():
             cells = rows[system if side == "system" else baselines[system]].cells
-            for name, metric in comparison.metrics.items():
+            for name, metric in comparison.items():
                 estimate = getattr(metric, side)
                 cells[name] = cells[name].model_copy(update={"low": estimate.low, "high": estimate.high})
 
@@ -250,9 +243,9 @@ def _difference_cell(
     )
 
 
-def _check_comparison(path: str, compared: ComparisonOnTestSet, baseline: Row, system: Row) -> None:
+def _check_comparison(path: str, compared: Mapping[str, MetricComparison], baseline: Row, system: Row) -> None:
     """Check that a comparison was made from the scores of the table. Raises MismatchError if not."""
-    for name, metric in compared.metrics.items():
+    for name, metric in compared.items():
         for row, estimate in ((baseline, metric.baseline), (system, metric.system)):
             if not math.isclose(row.cells[name].value, estimate.value, abs_tol=1e-9):
                 problem = f"the comparison was made from other scores than the table: {name} of {row.system}"

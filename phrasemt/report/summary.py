@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from phrasemt.artefacts.scores import CONVENTIONS
+from phrasemt.artefacts.scores import CONVENTIONS, Estimate
 from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Column, Row, Scorecard, ScorecardEntry, Table
 from phrasemt.printed.results import printed_mark
 from phrasemt.scoring.significance import FEWEST, p_text
@@ -22,33 +22,16 @@ Rows = list[list[str]]  # headings first
 
 @dataclass(frozen=True, kw_only=True)
 class Gain:
-    """The difference of a system to its baseline in one metric."""
+    """The difference of a system to its baseline in one metric. gained: above 0 where the system is better."""
 
     row: Row
     baseline: str
     cell: Cell
-
-    @property
-    def gained(self) -> float:
-        """The difference, above 0 where the system is better."""
-        return -self.cell.value if self.cell.better == "lower" else self.cell.value
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """The 95 % interval of what is gained."""
-        low, high = self.cell.low or 0.0, self.cell.high or 0.0
-        return (-high, -low) if self.cell.better == "lower" else (low, high)
+    gained: Estimate
 
     @property
     def text(self) -> str:
-        """What is gained, as the first sentence says it: gains 1.76 BLEU (0.14 to 3.27)."""
-        low, high = self.ends
-        if self.gained < 0:
-            low, high = -high, -low
-        verb, decimals = "gains" if self.gained >= 0 else "loses", self.cell.decimals
-        return (
-            f"{self.row.title} {verb} {abs(self.gained):.{decimals}f} BLEU ({low:.{decimals}f} to {high:.{decimals}f})"
-        )
+        return self.gained.text(self.cell.decimals, self.cell.mark)
 
 
 def system_order(table: Table) -> list[str]:
@@ -79,12 +62,14 @@ def main_columns(block: Block) -> list[Column]:
 
 def gains(table: Table, block: Block, metric: str = BLEU) -> list[Gain]:
     """The differences of a metric to the baselines, in the order of the systems."""
-    titles, key = dict(table.systems), f"{metric}_difference"
-    return [
-        Gain(row=row, baseline=titles[table.baselines[row.system]], cell=row.cells[key])
-        for row in block.rows
-        if key in row.cells
-    ]
+    titles, found = dict(table.systems), []
+    for row in (row for row in block.rows if f"{metric}_difference" in row.cells):
+        cell = row.cells[f"{metric}_difference"]
+        sign = -1 if cell.better == "lower" else 1
+        low, high = sorted((sign * (cell.low or 0.0), sign * (cell.high or 0.0)))
+        gained = Estimate(value=sign * cell.value, low=low, high=high)
+        found.append(Gain(row=row, baseline=titles[table.baselines[row.system]], cell=cell, gained=gained))
+    return found
 
 
 def gain_text(cell: Cell | None) -> str:
@@ -162,11 +147,11 @@ def answer(table: Table) -> str:
         corrected = " after correction" if len(tested) > 1 else ""
         return f"{_joined(named)} {over}, significant{corrected}{of_others if others else ''}."
     if tested:
-        largest = max(tested, key=lambda gain: abs(gain.gained))
+        largest = max(tested, key=lambda gain: abs(gain.gained.value))
         shown = max((gain.cell.power.detectable for gain in tested if gain.cell.power), default=0.0)
         detected = f"; a difference of {shown:.1f} BLEU would have been detected" if shown else ""
         none = "No difference" if len(tested) == len(found) else "No tested difference"
-        return f"{none} is significant: {largest.text} {over}{detected}."
+        return f"{none} is significant: {_joined([largest])} {over}{detected}."
     named = found if len(found) <= _NAMED else [max(found, key=_gained), min(found, key=_gained)]
     others = len(found) - len(named)
     between = f", and {others} other{'s lie' if others > 1 else ' lies'} between" if others else ""
@@ -178,19 +163,27 @@ def answer(table: Table) -> str:
 
 
 def _gained(gain: Gain) -> float:
-    return gain.gained
+    return gain.gained.value
 
 
 def _extremes(significant: Sequence[Gain]) -> list[Gain]:
     """The largest gain and the largest loss, as far as there are any."""
     best, worst = max(significant, key=_gained), min(significant, key=_gained)
-    if worst.gained >= 0:
+    if worst.gained.value >= 0:
         return [best]
-    return [worst] if best.gained < 0 else [best, worst]
+    return [worst] if best.gained.value < 0 else [best, worst]
+
+
+def _in_words(gain: Gain) -> str:
+    """What is gained, as the first sentence says it: gains 1.76 BLEU (0.14 to 3.27)."""
+    gained, verb = gain.gained, "gains"
+    if gained.value < 0:
+        gained, verb = Estimate(value=-gained.value, low=-gained.high, high=-gained.low), "loses"
+    return f"{gain.row.title} {verb} {gained.text(gain.cell.decimals, ' BLEU').removeprefix('+')}"
 
 
 def _joined(named: Sequence[Gain]) -> str:
-    first, *others = [gain.text for gain in named]
+    first, *others = map(_in_words, named)
     return " and ".join(filter(None, (", ".join([first, *others[:-1]]), *others[-1:])))
 
 

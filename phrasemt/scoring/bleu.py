@@ -33,7 +33,7 @@ from typing import Any, Literal
 
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-from phrasemt.artefacts.scores import CONVENTIONS, BleuScore, Convention, MetricScore, Scores, SystemScores
+from phrasemt.artefacts.scores import CONVENTIONS, Convention, MetricScore, Scores, SystemScores
 from phrasemt.artefacts.sidecar import Sidecar, sidecar_path
 from phrasemt.errors import DataError, check_equal
 from phrasemt.files.lines import read_parallel
@@ -148,7 +148,7 @@ def check_side(tokens: Path, token_lines: Sequence[str], text: Path, text_lines:
 def score_texts(sides: Sides, target: Tokenizer) -> Scores:
     """The scores of one test set in all conventions."""
     tokenizer = _signature_of_tokens(target, sides.tokens_made_by)
-    metrics: dict[str, BleuScore | MetricScore] = {}
+    metrics: dict[str, MetricScore] = {}
     statistics: dict[str, list[list[int | float]]] = {}
 
     def add(name: str, metric: BLEU | CHRF | TER, text: list[str], references: list[list[str]], more: str) -> None:
@@ -207,8 +207,8 @@ def _scored(
     references: Sequence[Sequence[str]],
     *,
     signature: str,
-) -> tuple[BleuScore | MetricScore, list[list[int | float]]]:
-    """The score with its extended signature, and the statistics of each sentence (phrasemt/scoring/statistics.py)."""
+) -> tuple[MetricScore, list[list[int | float]]]:
+    """The score with its extended signature, and the statistics of each sentence (phrasemt/scoring/scores.py)."""
     # sacreBLEU's paired tests call the same functions. The statistics serve the score and the tests.
     rows: list[list[Any]] = []
     for start in range(0, len(hypotheses), _LINES_AT_ONCE):
@@ -216,18 +216,9 @@ def _scored(
         rows += metric._extract_corpus_statistics(hypotheses[part], [side[part] for side in references])
     score = metric._aggregate_and_compute(rows)
     scored = convention.score(score.score, _joined(str(metric.get_signature()), signature))
-    if not isinstance(metric, BLEU):
-        return scored, rows
-    bleu = BleuScore(
-        **scored.model_dump(),
-        counts=score.counts,
-        totals=score.totals,
-        precisions=score.precisions,
-        brevity_penalty=score.bp,
-        sys_len=score.sys_len,
-        ref_len=score.ref_len,
-    )
-    return bleu, [[*counts, sys_len, ref_len] for sys_len, ref_len, *counts in rows]
+    if isinstance(metric, BLEU):
+        rows = [[*counts, sys_len, ref_len] for sys_len, ref_len, *counts in rows]
+    return scored, rows
 
 
 def _joined(*signatures: str) -> str:

@@ -24,9 +24,8 @@ from phrasemt.artefacts.scores import MetricComparison, MetricScore, Scores, Sys
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.errors import check_equal
 from phrasemt.files.lines import read_lines
-from phrasemt.scoring.scores import NATS, forced_scores, nats_of
-from phrasemt.scoring.significance import ResampledRuns, Variations, compare_resampled, resample, seed_variations
-from phrasemt.scoring.statistics import as_array, corpus_scores
+from phrasemt.scoring.scores import NATS, as_array, corpus_scores, forced_scores, nats_of
+from phrasemt.scoring.significance import ResampledRuns, Variations, compare_runs, resample, seed_variations
 
 BLEU = "bleu_tok"
 
@@ -170,7 +169,7 @@ class Gains:
         }
 
     def _compare(self, drawn: _Drawn, baseline: str, system: str) -> MetricComparison:
-        found = compare_resampled(
+        found = compare_runs(
             drawn.of_systems[baseline],
             drawn.of_systems[system],
             variations=drawn.variations,

@@ -51,7 +51,6 @@ from scipy.special import ndtri, stdtr, stdtrit  # scipy.stats takes a second to
 
 from phrasemt.artefacts.scores import (
     Comparison,
-    ComparisonOnTestSet,
     Estimate,
     MetricComparison,
     MetricScore,
@@ -66,8 +65,7 @@ from phrasemt.artefacts.scores import (
 from phrasemt.artefacts.translations import AttentionAnalysis
 from phrasemt.errors import MismatchError, check_equal
 from phrasemt.scoring.external import with_metrics
-from phrasemt.scoring.scores import check_comparable, nats_of
-from phrasemt.scoring.statistics import as_array, corpus_scores
+from phrasemt.scoring.scores import as_array, check_comparable, corpus_scores, nats_of
 from phrasemt.stages.scoring import CompareSystems, MeasureVariation
 
 log = logging.getLogger("phrasemt.scoring.significance")
@@ -131,7 +129,7 @@ class OverTrainings:
         if not self.scale:
             return estimate(self.value, self.centres)
         low, high = self._quantile(_LEVEL / 2), self._quantile(1 - _LEVEL / 2)
-        return Estimate(value=self.value, mean=float(self.centres.mean()), low=low, high=high)
+        return Estimate(value=self.value, low=low, high=high)
 
     def one_sided(self) -> tuple[float, float]:
         """The 90 % interval, whose ends are excluded by one-sided tests at 5 % (Schuirmann 1987)."""
@@ -266,31 +264,21 @@ def compare_systems(
         (of_side, {path: analysis for path, analysis in analyses.items() if analysis.system == name})
         for name, of_side in ((settings.baseline, baseline_files), (settings.system, system_files))
     ]
-    test_sets = {}
+    draws, test_sets = {"samples": settings.samples, "seed": settings.seed}, {}
     for test_set in _test_sets(files):
         scores = next(iter(files.values())).test_sets[test_set]
         metrics: dict[str, MetricComparison] = {}
         for of_baseline, of_system in zip(*(_on_test_set(test_set, *side) for side in sides), strict=False):
             check_comparable(test_set, of_baseline | of_system)
-            metrics |= compare_scores(
-                list(of_baseline.values()),
-                list(of_system.values()),
+            metrics |= compare_runs(
+                *(resample([*side.values()], **draws) for side in (of_baseline, of_system)),
                 variations=_variations_on(test_set, variation, scores),
                 kinds=[settings.kinds[name] for name in (settings.baseline, settings.system)],
-                samples=settings.samples,
-                seed=settings.seed,
             )
         _log(settings, test_set, metrics)
-        test_sets[test_set] = ComparisonOnTestSet(sentences=scores.sentences, metrics=metrics)
+        test_sets[test_set] = metrics
     Comparison(
-        dataset=settings.dataset,
-        system=settings.system,
-        baseline=settings.baseline,
-        system_seeds=[file.seed for file in system_files.values()],
-        baseline_seeds=[file.seed for file in baseline_files.values()],
-        samples=settings.samples,
-        seed=settings.seed,
-        test_sets=test_sets,
+        dataset=settings.dataset, system=settings.system, baseline=settings.baseline, **draws, test_sets=test_sets
     ).write(comparison)
 
 
@@ -307,32 +295,18 @@ def _log(settings: CompareSystems, test_set: str, metrics: Mapping[str, MetricCo
         )
 
 
-def compare_scores(
-    baseline: Sequence[Scores],
-    system: Sequence[Scores],
-    *,
-    variations: Variations | None = None,
-    kinds: Sequence[str] = ("", ""),
-    samples: int,
-    seed: int,
-) -> dict[str, MetricComparison]:
-    """Compare two systems on one test set in every convention. baseline, system: the scores of their runs.
-
-    variations: of the trainings of the table (`seed_variations`); without those of the kinds of both sides, only the
-    choice of sentences is tested. kinds: of each side.
-    """
-    sides = [resample(runs, samples=samples, seed=seed) for runs in (baseline, system)]
-    return compare_resampled(*sides, variations=variations, kinds=kinds)
-
-
-def compare_resampled(
+def compare_runs(
     baseline: ResampledRuns,
     system: ResampledRuns,
     *,
     variations: Variations | None = None,
     kinds: Sequence[str] = ("", ""),
 ) -> dict[str, MetricComparison]:
-    """As `compare_scores`."""
+    """Compare two systems on one test set in every convention.
+
+    variations: of the trainings of the table (`seed_variations`); without those of the kinds of both sides, only the
+    choice of sentences is tested. kinds: of each side.
+    """
     of_kinds = [(variations or {}).get(kind, {}) for kind in kinds]
     return {
         name: _metric_comparison(name, (baseline, system), [of_kind.get(name) for of_kind in of_kinds])
@@ -572,10 +546,10 @@ def _test_sets(files: Mapping[Path, SystemScores]) -> list[str]:
 
 
 def estimate(value: float, samples: NDArray[np.float64]) -> Estimate:
-    """Mean and interval as in sacreBLEU; the interval omits the lowest and the highest fortieth of the samples."""
+    """The interval as in sacreBLEU; the interval omits the lowest and the highest fortieth of the samples."""
     ordered = np.sort(samples)
     tail = len(ordered) // 40
-    return Estimate(value=value, mean=float(ordered.mean()), low=float(ordered[tail]), high=float(ordered[-tail - 1]))
+    return Estimate(value=value, low=float(ordered[tail]), high=float(ordered[-tail - 1]))
 
 
 def power_among(power: Power, difference: float, *, tests: int) -> Power:

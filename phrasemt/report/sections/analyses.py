@@ -130,7 +130,7 @@ def _trends(slopes: Sequence[tuple[str, MetricComparison]], unit: str) -> str:
     texts = []
     for title, slope in slopes:
         shown, tested = slope.difference, slope.p_value is not None
-        interval = f"{shown.value:+.1f} {unit} ({shown.low:.1f} to {shown.high:.1f})"
+        interval = shown.text(1, f" {unit}")
         trend = "no trend" if shown.low <= 0 <= shown.high else "grows" if shown.value > 0 else "falls"
         texts.append(f"{title}: {trend}, {interval}" if tested else f"{title}: {interval}, not tested")
     return "; ".join(texts[:2]) + (f"; and {len(texts) - 2} more" if len(texts) > 2 else "")
@@ -234,8 +234,7 @@ def _gain(found: MetricComparison | None, decimals: int) -> str:
     if found is None:
         return "–"
     shown, p_value = found.difference, found.p_value
-    decimals = decimals_of(shown.value, p_value, decimals)
-    text = f"{shown.value:+.{decimals}f} ({shown.low:.{decimals}f} to {shown.high:.{decimals}f})"
+    text = shown.text(decimals_of(shown.value, p_value, decimals))
     return text if p_value is None else f"{text}, p {p_text(p_value)}"
 
 

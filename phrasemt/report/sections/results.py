@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
 from markupsafe import Markup
 
-from phrasemt.artefacts.scores import CONVENTIONS, BleuScore
+from phrasemt.artefacts.scores import CONVENTIONS
 from phrasemt.artefacts.sidecar import DigestedFile, Evidence, Sidecar
 from phrasemt.artefacts.table import DIFFERENCE, Block, Row, Table
 from phrasemt.artefacts.translations import AttentionAnalysis
@@ -35,28 +34,10 @@ from phrasemt.report.summary import (
     score_blocks_of,
     system_order,
 )
-from phrasemt.scoring.gains import Gains
 from phrasemt.scoring.scores import NATS
 
-_SAME_SIZE = 0.05  # the largest relative difference of numbers of parameters, and of lengths, that is none
+_SAME_SIZE = 0.05  # the largest relative difference of numbers of parameters that is none
 _MOST_SYSTEMS = 6  # that a forest plot shows in all metrics; of more, in BLEU alone
-
-
-@dataclass(frozen=True, kw_only=True)
-class Lane:
-    """A line of a forest plot. metric: its heading, empty below the first line of a metric. reported: by a paper."""
-
-    metric: str
-    gain: Gain
-    colour: str
-    reported: float | None = None
-
-    @property
-    def text(self) -> str:
-        """What is gained, with mark and interval: better is above 0 in all metrics."""
-        cell, (low, high) = self.gain.cell, self.gain.ends
-        value = f"{self.gain.gained:+.{cell.decimals}f}{cell.mark}"
-        return f"{value} ({low:.{cell.decimals}f} to {high:.{cell.decimals}f})"
 
 
 def results_section(
@@ -110,34 +91,30 @@ def _forest(table: Table, block: Block, colours: Mapping[str, str]) -> Markup | 
         and entry.printed_difference is not None
         and CONVENTIONS.get(entry.column, CONVENTIONS[NATS]).metric == "BLEU"  # not perplexity or chunks
     }
-    lanes = []
+    lanes: list[tuple[str, Gain, float | None]] = []  # heading of the metric at its first gain, and the reported gain
     for column in main_columns(block):
         of_metric = gains(table, block, column.key)
         # Other metrics than those of `CONVENTIONS` have other scales.
         if column.key not in CONVENTIONS or (column.key != BLEU and len(of_metric) > _MOST_SYSTEMS):
             continue
-        for number, gain in enumerate(of_metric):
+        headings = [column.heading + (", fewer edits" if column.key == "ter" else ""), *[""] * len(of_metric)]
+        for heading, gain in zip(headings, of_metric, strict=False):
             entry = reported.get(gain.row.system) if column.key == BLEU else None
-            better = ", fewer edits" if column.key == "ter" else ""
-            lanes.append(
-                Lane(
-                    metric="" if number else column.heading + better,
-                    gain=gain,
-                    colour=colours[gain.row.title],
-                    reported=entry.printed_difference if entry else None,
-                )
-            )
+            lanes.append((heading, gain, entry.printed_difference if entry else None))
     if not lanes:
         return None
-    places = [0.0, *(place for lane in lanes for place in (*lane.gain.ends, lane.gain.gained, lane.reported or 0.0))]
+    shown_gains = [gain for _, gain, _ in lanes]
+    places = [0.0, *(place for gain in shown_gains for place in (gain.gained.low, gain.gained.value, gain.gained.high))]
+    places += [printed for _, _, printed in lanes if printed is not None]
     axis = ticks(min(places), max(places))
-    tested = {lane.gain.cell.p_value is not None for lane in lanes}
-    shown = [entry for system, entry in reported.items() if any(lane.gain.row.system == system for lane in lanes)]
-    baselines = {lane.gain.baseline for lane in lanes}
+    tested = {gain.cell.p_value is not None for gain in shown_gains}
+    shown = [entry for system, entry in reported.items() if any(gain.row.system == system for gain in shown_gains)]
+    baselines = {gain.baseline for gain in shown_gains}
     return fill(
         "sections/results.forest.html",
         baseline=baselines.pop() if len(baselines) == 1 else "the baselines",
         lanes=lanes,
+        colours=colours,
         ticks=axis,
         at=lambda value: f"{100 * (value - axis[0]) / (axis[-1] - axis[0]):.2f}%",
         hollow=False in tested,
@@ -147,15 +124,12 @@ def _forest(table: Table, block: Block, colours: Mapping[str, str]) -> Markup | 
     )
 
 
-def caveats(
-    table: Table, controls: Mapping[str, Sequence[str]], trainings: Sequence[TrainingCurve], scored: Sequence[Gains]
-) -> str:
-    """What limits the answer: the first two of size, length of the outputs, number of trainings, and convergence."""
+def caveats(table: Table, controls: Mapping[str, Sequence[str]], trainings: Sequence[TrainingCurve]) -> str:
+    """What limits the answer: the first two of size, number of trainings, and convergence."""
     blocks = score_blocks_of(table)
     found = gains(table, blocks[0]) if blocks else []
-    first = [one for one in scored if blocks and one.name == f"{blocks[0].dataset}, {blocks[0].test_set}"]
     of_dataset = [one for one in trainings if blocks and one.dataset == blocks[0].dataset]
-    sentences = [*_on_size(table, found, controls, of_dataset), *_on_lengths(first)]
+    sentences = list(_on_size(table, found, controls, of_dataset))
     if found and all(gain.cell.p_value is None for gain in found):
         sentences.append("How many trainings a difference of 0.5 BLEU needs, `phrasemt plan STUDY --detect 0.5` says.")
     if (text := convergence(trainings)).endswith("not converged"):
@@ -185,18 +159,6 @@ def _on_size(
             f"{names} {has} {ratios} times the parameters of the baseline, and no control of {its} size: this study "
             "cannot tell phrases from size."
         )
-
-
-def _on_lengths(scored: Sequence[Gains]) -> Iterator[str]:
-    """Yield a sentence if outputs differ much in length. scored: on the first test set."""
-    for one in [one for one in scored if one.metric == BLEU][:1]:
-        lengths = [
-            fmean(bleu.sys_len / bleu.ref_len for run in runs if isinstance(bleu := run.metrics[BLEU], BleuScore))
-            for runs in one.of_systems.values()
-        ]
-        if max(lengths) - min(lengths) > _SAME_SIZE:
-            low, high = min(lengths), max(lengths)
-            yield f"BLEU here also measures length: outputs have {low:.2f} to {high:.2f} of the references' words."
 
 
 def metrics_section(table: Table) -> Section:

@@ -35,7 +35,7 @@ from phrasemt.files.lines import read_lines
 from phrasemt.files.system import digest_file
 from phrasemt.report.page import Section, fill, text_of
 from phrasemt.report.sections.analyses import PLACE_NAMES
-from phrasemt.scoring.statistics import CORRECT, REFERENCE_LENGTH, SYSTEM_LENGTH, TOTALS
+from phrasemt.scoring.scores import CORRECT, REFERENCE_LENGTH, SYSTEM_LENGTH, TOTALS
 from phrasemt.study.datasets import SIDES
 from phrasemt.study.tokenization import Side
 from phrasemt.symbols import BOS, EOS, SEPARATOR, SPECIAL_TOKENS, unescape

@@ -88,5 +88,5 @@ def test_sizes_are_those_of_the_data_set_of_the_answer() -> None:
         SimpleNamespace(dataset=dataset, system=system, record=SimpleNamespace(parameters=size), evaluations=[])
         for (dataset, system), size in sizes.items()
     ]
-    text = caveats(_table({"A": (1, None)}), {}, trainings, [])
+    text = caveats(_table({"A": (1, None)}), {}, trainings)
     assert text.startswith("A has 1.50 times the parameters of the baseline, and no control of its size")

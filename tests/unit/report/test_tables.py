@@ -23,8 +23,8 @@ from phrasemt.cli import whole_parser
 from phrasemt.errors import DataError, PhrasemtError
 from phrasemt.files.system import digest_file
 from phrasemt.report import tables
+from phrasemt.scoring.scores import wilson_interval
 from phrasemt.scoring.significance import holm
-from phrasemt.scoring.statistics import wilson_interval
 
 
 def table_of(study: GoldenStudy) -> Table:
@@ -67,7 +67,7 @@ def test_differences_come_from_unrounded_scores(finished: GoldenStudy) -> None:
             assert cell.text == f"{cell.value:+.{3 if metric == 'nats' else 2}f}"
             paths = [finished.path("comparison", block.dataset, system=other.system) for other in others]
             parts = [json.loads(path.read_text())["test_sets"][block.test_set] for path in paths]
-            p_values = [part["metrics"][metric]["p_value"] for part in parts]
+            p_values = [part[metric]["p_value"] for part in parts]
             p = holm(p_values)[others.index(row)]
             assert cell.p_value == p
             assert cell.mark == ("‡" if p < 0.01 else "†" if p < 0.05 else "")
@@ -241,8 +241,8 @@ _FIRST = "results/golden/demo.en-de/scores/base/1.json"
          f"test cannot be compared with {_FIRST}: the convention of bleu_tok differs"),
         ("scores/mean/1", (*_OF_TEST, "references", "text"), ["0" * 64],
          f"test cannot be compared with {_FIRST}: the reference differs"),
-        ("comparisons/max", (*_COMPARED, "bleu_tok", "system", "value"), 12.5, f"{_OTHER}bleu_tok of max"),
-        ("comparisons/max", (*_COMPARED, "bleu_detok", "baseline", "value"), 12.5, f"{_OTHER}bleu_detok of base"),
+        ("comparisons/max", (*_OF_TEST, "bleu_tok", "system", "value"), 12.5, f"{_OTHER}bleu_tok of max"),
+        ("comparisons/max", (*_OF_TEST, "bleu_detok", "baseline", "value"), 12.5, f"{_OTHER}bleu_detok of base"),
         ("comparisons/max", ("samples",), 7, "comparisons with different numbers of bootstrap samples"),
         ("contrasts/mean/2/test", ("kinds", 0, "pairs"), 1001, "not the contrastive pairs of the first system"),
     ],
@@ -278,7 +278,8 @@ def test_the_length_of_translations_stands_beside_bleu_where_it_is_unlike_that_o
     for seed in (1, 2):
         file = study.path("system_scores", system="max", seed=seed)
         content = json.loads(file.read_text())
-        content["test_sets"]["test"]["metrics"]["bleu_tok"] |= {"sys_len": 94, "ref_len": 100}
+        for row in content["test_sets"]["test"]["statistics"]["bleu_tok"]:
+            row[8:] = 94, 100  # the lengths of translation and reference
         rewrite(file, json.dumps(content))
     study.make_table()
     block = Table.read(study.results / "table.json").blocks[0]
