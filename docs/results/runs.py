@@ -24,7 +24,7 @@ import numpy as np
 from phrasemt.artefacts.paths import RESULTS
 from phrasemt.artefacts.scores import CONVENTIONS, Scores
 from phrasemt.files.lines import read_lines
-from phrasemt.scoring.scores import NATS, corpus_scores, forced_scores
+from phrasemt.scoring.scores import corpus_scores, nats_scores
 from phrasemt.study.reading import load_study
 from phrasemt.workflow.changes import changes_since
 
@@ -72,8 +72,7 @@ class TestSet:
     @property
     def forced(self) -> Scores:
         """Nats per token of the references under forced decoding."""
-        nats, tokens = self.attention["sentence_nats"], self.attention["sentence_tokens"]
-        return forced_scores(NATS, "lower", zip(nats, tokens, strict=True))
+        return nats_scores(self.attention["sentence_nats"], self.attention["sentence_tokens"])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -133,18 +133,8 @@ class SystemScores(OfTestSets[Scores], format=5):
     indent = None
 
 
-class MetricOnTestSet(Settings):
-    """Scores of the sentences of a test set in its order, and their mean."""
-
-    sentences: int
-    score: float
-    better: Better
-    signature: str
-    by_sentence: list[float]
-
-
-class MetricScores(OfTestSets[MetricOnTestSet], format=4):
-    """The scores of a system in your own metric."""
+class MetricScores(OfTestSets[Scores], format=5):
+    """The scores of a system in your own metric, with those of each sentence."""
 
     metric: str
 

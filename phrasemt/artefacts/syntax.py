@@ -133,17 +133,16 @@ class TaggerScores(JsonFile):
     test_accuracy: float
 
 
-class PhraseStatistics(JsonFile):
+class PhraseStatistics(JsonFile, format=2):
     """Statistics of the phrases of a segmentation.
 
-    segmentation, settings: its name and options. tokens: encoder positions, `</s>` included. lengths: number of phrases
+    segmentation: its name. tokens: encoder positions, `</s>` included. lengths: number of phrases
     of each length in encoder positions. fallbacks: sentences that had no parse and were cut into n-grams, by reason.
     comparable: phrases of parsed sentences, without those of `</s>` alone; constituents: those whose tokens, without
     `</s>`, are the span of a node of the parse. Both are None without parses.
     """
 
     segmentation: str
-    settings: dict[str, object]
     sentences: int
     phrases: int
     tokens: int
@@ -162,17 +161,15 @@ class PhraseStatistics(JsonFile):
         return self.constituents / self.comparable if self.constituents is not None and self.comparable else None
 
 
-class ChunkStatistics(JsonFile, format=2):
+class ChunkStatistics(JsonFile, format=3):
     """Statistics of the chunks of a split, `</s>` excluded.
 
-    mean_chunk_length: in words; None without chunks. labels: number of chunks by label. fallbacks: sentences without
-    tags, by reason.
+    labels: number of chunks by label. fallbacks: sentences without tags, by reason.
     """
 
     origin: str
     sentences: int
     words: int
     chunks: int
-    mean_chunk_length: float | None = None
     labels: dict[str, int]
     fallbacks: dict[str, int]

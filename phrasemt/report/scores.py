@@ -11,18 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import attrgetter
 from pathlib import Path
 
-from phrasemt.artefacts.scores import (
-    CONVENTIONS,
-    Comparison,
-    MetricComparison,
-    MetricOnTestSet,
-    MetricScores,
-    Scores,
-    SystemScores,
-)
+from phrasemt.artefacts.scores import CONVENTIONS, Comparison, MetricComparison, MetricScores, Scores, SystemScores
 from phrasemt.artefacts.sidecar import DigestedFile
 from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Column, Row, Scorecard, ScorecardEntry, Verdict
 from phrasemt.artefacts.translations import AttentionAnalysis
@@ -111,7 +102,7 @@ def _score_block(
     place: Place,
     of_scores: Mapping[str, Runs[Scores]],
     of_nats: Mapping[str, Runs[Scores]],
-    of_metrics: Mapping[Place, Mapping[str, Runs[MetricOnTestSet]]],
+    of_metrics: Mapping[Place, Mapping[str, Runs[Scores]]],
     of_comparisons: Mapping[Key, tuple[DigestedFile, Comparison]],
 ) -> Block:
     check_comparable(place[1], by_file(of_scores))
@@ -139,8 +130,8 @@ def _score_block(
             for path, part in by_file({system: runs}).items():
                 what = f"metric {metric} has scores of another number of sentences"
                 check_equal(first.sentences, part.sentences, what, where=path, next_step=_AGAIN)
-            signature, better = runs.first.signature, runs.first.better
-            cells[key] = runs.mean(attrgetter("score"), signature, better=better, decimals=4)
+            own = runs.first.metrics[key]
+            cells[key] = runs.mean(_score_in(key), own.signature, better=own.better, decimals=4)
         rows[system] = Row(system=system, title=title, cells=cells)
     compared = {}
     for system in (name for name in rows if name in settings.baselines):

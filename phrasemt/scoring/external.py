@@ -21,11 +21,11 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from phrasemt.artefacts.scores import MetricOnTestSet, MetricScore, MetricScores, SystemScores
+from phrasemt.artefacts.scores import MetricScores, SystemScores
 from phrasemt.errors import DataError, check_equal
 from phrasemt.files.lines import count_lines
 from phrasemt.files.system import digest_file
-from phrasemt.scoring.scores import of_test_sets
+from phrasemt.scoring.scores import mean_scores, of_test_sets
 from phrasemt.stages.scoring import ScoreMetric
 
 log = logging.getLogger("phrasemt.score_metric")
@@ -56,11 +56,9 @@ def score_metric(
         command = filled(settings.words, hypotheses=hypotheses, references=references[place], sources=sources)
         where = f"metric {settings.metric}, {test_set}"
         numbers = _numbers(_output_of(command, cores, where), count_lines(hypotheses), where)
-        mean = math.fsum(numbers) / len(numbers)
-        parts[test_set] = MetricOnTestSet(
-            sentences=len(numbers), score=mean, better=settings.better, signature=signature, by_sentence=numbers
-        )
-        log.info("score_metric: %s %s: %.4f", test_set, settings.metric, mean)
+        key, rows = metric_key(settings.metric), ((number, 1) for number in numbers)
+        parts[test_set] = mean_scores(key, settings.better, signature, rows)
+        log.info("score_metric: %s %s: %.4f", test_set, settings.metric, parts[test_set].metrics[key].score)
     MetricScores(
         dataset=settings.dataset, system=settings.system, seed=settings.seed, metric=settings.metric, test_sets=parts
     ).write(scores)
@@ -85,19 +83,13 @@ def with_metrics(files: Mapping[Path, SystemScores], metrics: Sequence[Path]) ->
         expected = {place: {n: s.sentences for n, s in found[file].test_sets.items()} for place, file in places.items()}
         what = f"the scores of metric {added.metric} belong to other translations"
         check_equal(expected.get(place), sizes, what, where=path, next_step="delete it and run again")
-        found[places[place]] = _with_metric(found[places[place]], added)
+        file, test_sets = found[places[place]], {}
+        for name, scores in file.test_sets.items():
+            part = added.test_sets[name]
+            update = {"metrics": scores.metrics | part.metrics, "statistics": scores.statistics | part.statistics}
+            test_sets[name] = scores.model_copy(update=update)
+        found[places[place]] = file.model_copy(update={"test_sets": test_sets})
     return found
-
-
-def _with_metric(file: SystemScores, added: MetricScores) -> SystemScores:
-    key, test_sets = metric_key(added.metric), {}
-    for name, scores in file.test_sets.items():
-        part = added.test_sets[name]
-        metric = MetricScore(score=part.score, metric="mean", better=part.better, signature=part.signature)
-        metrics = {**scores.metrics, key: metric}
-        statistics = {**scores.statistics, key: [[score, 1] for score in part.by_sentence]}
-        test_sets[name] = scores.model_copy(update={"metrics": metrics, "statistics": statistics})
-    return file.model_copy(update={"test_sets": test_sets})
 
 
 def filled(words: Sequence[str], *, hypotheses: Path, references: Sequence[Path], sources: Path) -> list[str]:

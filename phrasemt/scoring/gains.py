@@ -24,7 +24,7 @@ from phrasemt.artefacts.scores import MetricComparison, MetricScore, Scores, Sys
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.errors import check_equal
 from phrasemt.files.lines import read_lines
-from phrasemt.scoring.scores import NATS, as_array, corpus_scores, forced_scores, nats_of
+from phrasemt.scoring.scores import NATS, as_array, corpus_scores, mean_scores, nats_of
 from phrasemt.scoring.significance import ResampledRuns, Variations, compare_runs, resample, seed_variations
 
 BLEU = "bleu_tok"
@@ -305,4 +305,4 @@ def _of_rows(scores: Scores, rows: NDArray[np.int64]) -> Scores:
 
 def _of_decisions(right: Sequence[bool]) -> Scores:
     """Decisions as scores of sentences, whose mean is the accuracy in percent."""
-    return forced_scores(_ACCURACY, "higher", ((100 * wins, 1) for wins in right))
+    return mean_scores(_ACCURACY, "higher", "accuracy|forced decoding", ((100 * wins, 1) for wins in right))

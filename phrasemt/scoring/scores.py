@@ -56,15 +56,20 @@ def check_comparable(test_set: str, files: Mapping[str, Scores]) -> None:
             check_equal(expected, found, problem, where=path, next_step=next_step)
 
 
-def forced_scores(
-    name: str, better: Better, rows: Iterable[tuple[float, int]], references: Sequence[str] = ()
+def mean_scores(
+    name: str, better: Better, signature: str, rows: Iterable[tuple[float, int]], references: Sequence[str] = ()
 ) -> Scores:
-    """A mean of forced decoding as scores. rows: of each sentence, a sum and the number of what it is the sum of."""
+    """A mean as scores. rows: of each sentence, a sum and the number of what it is the sum of."""
     statistics: list[list[int | float]] = [[total, number] for total, number in rows]
     value = math.fsum(total for total, _ in statistics) / sum(number for _, number in statistics)
-    metric = MetricScore(score=value, metric="mean", better=better, signature=f"{name}|forced decoding")
+    metric = MetricScore(score=value, metric="mean", better=better, signature=signature)
     of_texts = {"tokens": list(references)} if references else {}
     return Scores(sentences=len(statistics), references=of_texts, metrics={name: metric}, statistics={name: statistics})
+
+
+def nats_scores(nats: Sequence[float], tokens: Sequence[int], references: Sequence[str] = ()) -> Scores:
+    """The nats of each sentence under forced decoding, and its tokens, as scores in nats per token."""
+    return mean_scores(NATS, "lower", "nats|forced decoding", zip(nats, tokens, strict=True), references)
 
 
 def nats_of(analysis: AttentionAnalysis) -> Scores:
@@ -75,7 +80,7 @@ def nats_of(analysis: AttentionAnalysis) -> Scores:
     """
     lengths = analysis.sentence_tokens
     digest = hashlib.sha256(" ".join(map(str, lengths)).encode()).hexdigest()
-    return forced_scores(NATS, "lower", zip(analysis.sentence_nats, lengths, strict=True), [digest])
+    return nats_scores(analysis.sentence_nats, lengths, [digest])
 
 
 def corpus_scores(metric: MetricScore, sums: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -104,7 +104,6 @@ def extract_chunks(
         sentences=sentences,
         words=words,
         chunks=count,
-        mean_chunk_length=words / count if count else None,
         labels={label: number for label, number in zip(CHUNK_LABELS, counts.tolist(), strict=True) if number},
         fallbacks=dict(untagged.most_common()),
     )

@@ -152,7 +152,6 @@ def measure_phrases(
 ) -> None:
     """Count the phrases of a split, and write `PhraseStatistics`."""
     columns = PhraseColumns.open(phrases)
-    segmentation = PhraseSegmentation.model_validate(columns.description["segmentation"])
     annotations = Annotations.open(parses) if parses else None
     lengths, fallbacks = Counter[int](), Counter[str]()
     constituents = comparable = position = 0
@@ -176,7 +175,6 @@ def measure_phrases(
     token_count = sum(length * count for length, count in lengths.items())
     result = PhraseStatistics(
         segmentation=settings.segmentation,
-        settings=segmentation.model_dump(mode="json"),
         sentences=position,
         phrases=lengths.total(),
         tokens=token_count,

@@ -511,7 +511,6 @@ class GoldenStudy:
         for segmenter, constituents, fallbacks in (("ngram", 212, {}), ("parse", 431, {"too long": 2})):
             statistics = PhraseStatistics(
                 segmentation=segmenter,
-                settings={},
                 sentences=120,
                 phrases=500,
                 tokens=1600,
@@ -523,9 +522,7 @@ class GoldenStudy:
             settings = MeasurePhrases(segmentation=segmenter, needs_parses=False)
             names = {"dataset": "demo", "split": "train", "segmenter": segmenter}
             self._write("measure_phrases", {"statistics": statistics}, settings, **names)
-        chunks = ChunkStatistics(
-            origin="gold", sentences=9, words=90, chunks=60, mean_chunk_length=1.5, labels={}, fallbacks={}
-        )
+        chunks = ChunkStatistics(origin="gold", sentences=9, words=90, chunks=60, labels={}, fallbacks={})
         self._write("extract_chunks", {"statistics": chunks}, dataset="demo", split="dev")
         card = Card(
             kind="constituency",

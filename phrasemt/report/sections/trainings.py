@@ -18,7 +18,7 @@ from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.artefacts.syntax import Card, ChunkStatistics, PhraseStatistics
 from phrasemt.artefacts.table import Table
-from phrasemt.artefacts.training import Evaluation, Metrics, TrainingRecord
+from phrasemt.artefacts.training import Metrics, TrainingRecord
 from phrasemt.errors import DataError
 from phrasemt.report.figures import Drawing, Series, draw_curves
 from phrasemt.report.page import Section, fill
@@ -35,7 +35,6 @@ class TrainingCurve:
     dataset: str
     system: str
     seed: int
-    evaluations: Sequence[Evaluation]
     record: TrainingRecord
     tokens_per_second: float | None
     evaluation_share: float | None
@@ -59,7 +58,6 @@ def read_training(path: Path) -> TrainingCurve:
         system=names["system"],
         seed=int(names["seed"]),
         record=record,
-        evaluations=record.evaluations,
         tokens_per_second=statistics.median(speeds) if speeds else None,
         evaluation_share=evaluations / seconds if seconds and evaluations else None,
     )
@@ -86,7 +84,8 @@ def curves_section(table: Table, trainings: Sequence[TrainingCurve]) -> Section:
 
 def convergence(trainings: Sequence[TrainingCurve]) -> str:
     """How many trainings had their best dev score at their last evaluation: they may not have converged."""
-    rising = sum(one.record.best_update == one.evaluations[-1].update for one in trainings if one.evaluations)
+    records = [one.record for one in trainings if one.record.evaluations]
+    rising = sum(record.best_update == record.evaluations[-1].update for record in records)
     if not rising:
         return "all trainings had their best dev score before the end"
     number = "all" if rising == len(trainings) else f"{rising} of {len(trainings)}"
@@ -100,11 +99,11 @@ def curves(dataset: str, trainings: Sequence[TrainingCurve], table: Table) -> It
     """
     titles = dict(table.systems)
     lines: dict[str, list[Series]] = {"dev BLEU": [], "dev perplexity": []}
-    for training in (one for one in trainings if one.dataset == dataset and one.evaluations):
-        values = {one.update: one.dev_bleu for one in training.evaluations if one.dev_bleu is not None}
+    for training in (one for one in trainings if one.dataset == dataset and one.record.evaluations):
+        values = {one.update: one.dev_bleu for one in training.record.evaluations if one.dev_bleu is not None}
         measure = "dev BLEU" if values else "dev perplexity"
         if not values:
-            perplexities = {one.update: one.dev_perplexity for one in training.evaluations}
+            perplexities = {one.update: one.dev_perplexity for one in training.record.evaluations}
             highest = 10 * list(perplexities.values())[-1]
             values = {update: value for update, value in perplexities.items() if value < highest}
         lines[measure].append(Series(group=titles[training.system], x=list(values), y=list(values.values())))

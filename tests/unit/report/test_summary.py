@@ -85,7 +85,7 @@ def test_sizes_are_those_of_the_data_set_of_the_answer() -> None:
     """On another data set the vocabularies have other sizes, and the system is no larger than its baseline there."""
     sizes = {("wmt", "Transformer"): 100, ("wmt", "A"): 150, ("other", "Transformer"): 900, ("other", "A"): 910}
     trainings: list[Any] = [
-        SimpleNamespace(dataset=dataset, system=system, record=SimpleNamespace(parameters=size), evaluations=[])
+        SimpleNamespace(dataset=dataset, system=system, record=SimpleNamespace(parameters=size, evaluations=[]))
         for (dataset, system), size in sizes.items()
     ]
     text = caveats(_table({"A": (1, None)}), {}, trainings)

@@ -65,9 +65,9 @@ def score(files: dict[str, list[Path]], metric: Metric | str) -> MetricScores:
 def test_the_score_is_the_mean_over_sentences(files: dict[str, list[Path]]) -> None:
     found = score(files, f"{sys.executable} {files['files'][0]} {{hypotheses}} {{references}}")
     part = found.test_sets["test"]
-    assert part.by_sentence == [1.0, 0.0, 0.0]
-    assert part.score == 1 / 3
-    assert "|program:" in part.signature
+    assert part.statistics["metric_words"] == [[1.0, 1], [0.0, 1], [0.0, 1]]
+    assert part.metrics["metric_words"].score == 1 / 3
+    assert "|program:" in part.metrics["metric_words"].signature
 
 
 @pytest.mark.parametrize(
@@ -129,11 +129,12 @@ def test_comet_scores_as_its_own_command(tmp_path: Path, files: dict[str, list[P
     subprocess.run([comet / "python", "tests/helpers/tiny_comet.py", tmp_path / "tiny"], check=True)
     metric = Metric.model_validate({"model": str(tmp_path / "tiny/checkpoints/model.ckpt")})
     references = files["reference"]
-    found = score({**files, "files": metric.files}, metric).test_sets["test"].by_sentence
-    alone = [
-        score({**files, "files": metric.files, "reference": [one]}, metric).test_sets["test"].by_sentence
-        for one in references
-    ]
+
+    def of_sentences(**chosen: list[Path]) -> list[float]:
+        part = score({**files, "files": metric.files, **chosen}, metric).test_sets["test"]
+        return [number for number, _ in part.statistics["metric_words"]]
+
+    found, alone = of_sentences(), [of_sentences(reference=[one]) for one in references]
     assert found == pytest.approx([(one + other) / 2 for one, other in zip(*alone, strict=True)])
     sides = ["-s", files["source"][0], "-t", files["text"][0], "-r", references[0]]
     output = ["--gpus", "0", "--model", metric.files[-1], "--to_json", tmp_path / "json"]

@@ -16,12 +16,12 @@ from sacrebleu.significance import PairedTest, Result
 from scipy.integrate import quad
 from scipy.stats import ttest_ind
 
-from phrasemt.artefacts.scores import Comparison, MetricComparison, MetricScore, SystemScores
+from phrasemt.artefacts.scores import Comparison, MetricComparison, MetricScore, MetricScores, SystemScores
 from phrasemt.artefacts.translations import AttentionAnalysis
 from phrasemt.errors import MismatchError
 from phrasemt.files.lines import write_lines
 from phrasemt.scoring.bleu import score_system
-from phrasemt.scoring.scores import corpus_bleu, corpus_scores
+from phrasemt.scoring.scores import corpus_bleu, corpus_scores, mean_scores
 from phrasemt.scoring.significance import (
     ResampledRuns,
     SeedVariation,
@@ -202,11 +202,10 @@ def test_identical_systems_are_not_significant(tmp_path: Path) -> None:
 
 def metric_file(folder: Path, scores: list[float], *, system: str, seed: int, better: str = "higher") -> Path:
     """Scores of a metric of the user."""
-    part = {"sentences": len(scores), "score": sum(scores) / len(scores), "by_sentence": scores}
-    part |= {"better": better, "signature": f"words|mean:{better}|count --case:lc|smooth:no"}
+    signature = f"words|mean:{better}|count --case:lc|smooth:no"
+    part = mean_scores("metric_words", better, signature, [(one, 1) for one in scores])
     path = folder / f"{system}-{seed}" / "metric.json"
-    place = {"metric": "words", "dataset": "toy", "system": system, "seed": seed}
-    path.write_text(json.dumps({"format": 4, **place, "test_sets": {"test": part}}))
+    MetricScores(metric="words", dataset="toy", system=system, seed=seed, test_sets={"test": part}).write(path)
     return path
 
 

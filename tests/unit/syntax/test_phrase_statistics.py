@@ -60,9 +60,8 @@ def measure(tmp_path: Path):
 
 def test_counts(measure):
     assert measure(ntok_max=9) == {
-        "format": 1,
+        "format": 2,
         "segmentation": "parse_ntok_max-9",
-        "settings": PhraseSegmentation(mode="parse", ntok_max=9).model_dump(mode="json"),
         "sentences": 6,
         "phrases": 12,
         "tokens": 22,
