@@ -38,11 +38,10 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Drawing:
-    """A figure: an SVG element for a page, a title, and a description in words for screen readers."""
+    """A figure: an SVG element for a page, which describes itself to screen readers, and a title."""
 
     svg: str
     title: str
-    description: str
 
     @property
     def file(self) -> str:
@@ -175,7 +174,7 @@ def _drawing(
     svg = Markup('<svg class="plot" viewBox="{}" role="img" aria-label="{}">{}</svg>').format(
         box, f"{title}. {description}", Markup("").join([*legend, *axis, *marks])
     )
-    return Drawing(svg=str(svg), title=title, description=f"{title}. {description}")
+    return Drawing(svg=str(svg), title=title)
 
 
 def _legend(colours: dict[str, str]) -> Iterator[Markup]:

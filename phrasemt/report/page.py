@@ -77,11 +77,8 @@ def write_page(title: str, answer: str, caveat: str, sections: Sequence[Section]
 
 def drawings_in(page: str) -> list[Drawing]:
     """Return the figures of a page that was written here, in their order."""
-    found = re.findall(r'<figcaption>(.*?)</figcaption>(<svg class="plot".*? aria-label="(.*?)">.*?</svg>)', page)
-    return [
-        Drawing(svg=svg, title=html.unescape(title), description=html.unescape(description))
-        for title, svg, description in found
-    ]
+    found = re.findall(r'<figcaption>(.*?)</figcaption>(<svg class="plot".*?</svg>)', page)
+    return [Drawing(svg=svg, title=html.unescape(title)) for title, svg in found]
 
 
 def _environment() -> jinja2.Environment:

@@ -102,7 +102,7 @@ def test_small_groups_are_neither_points_nor_columns() -> None:
     section = pairs_section(_with_pairs(), {}, gains_of_pairs(few, TEST))
     assert section is not None
     (drawing,) = drawings_in(section.content)
-    assert "at 9-12 (91)" in drawing.description
+    assert "at 9-12 (91)" in html.unescape(drawing.svg)
     assert "16+" not in drawing.svg
     assert _rows(section)[0] == ["System", "3-4 (40)", "all (69)", "Slope"]
 
@@ -129,7 +129,7 @@ def test_numbers_of_the_files(tmp_path: Path, monkeypatch: Any) -> None:
     assert sections["phrases"].finding == "without them, test perplexity rises by 25 %"
     (drawing,) = drawings_in(sections["attention"].content)
     assert drawing.title == "phrasal <1-2>, d test: 60.0 % on n-grams"
-    assert "60.0 (50.0 to 70.0) at 1, 60.0 (50.0 to 70.0) at 2" in drawing.description
+    assert "60.0 (50.0 to 70.0) at 1, 60.0 (50.0 to 70.0) at 2" in html.unescape(drawing.svg)
 
 
 def test_systems_stand_beside_their_controls(tmp_path: Path, monkeypatch: Any) -> None:

@@ -290,7 +290,7 @@ def test_names_are_escaped_in_figures() -> None:
     drawing = draw_categories(["1-2", "3+"], series, title="t", x_label="x", y_label="y")
     assert "<b>" not in drawing.svg
     assert drawing.svg.count(r">$\nothing and 5$<") == 1
-    assert '<b> & "x": 1.0 at 1-2, 2.0 at 3+' in drawing.description
+    assert '<b> & "x": 1.0 at 1-2, 2.0 at 3+' in html.unescape(drawing.svg)
     page = fill("sections/analyses.html", anchor="a", text="t", tables=[], drawings=[drawing])
     assert "<b>" not in page
     assert drawings_in(page) == [drawing]
