@@ -131,7 +131,7 @@ def caveats(table: Table, controls: Mapping[str, Sequence[str]], trainings: Sequ
     of_dataset = [one for one in trainings if blocks and one.dataset == blocks[0].dataset]
     sentences = list(_on_size(table, found, controls, of_dataset))
     if found and all(gain.cell.p_value is None for gain in found):
-        sentences.append("How many trainings a difference of 0.5 BLEU needs, `phrasemt plan STUDY --detect 0.5` says.")
+        sentences.append("phrasemt plan STUDY --detect 0.5 says how many seeds a difference of 0.5 BLEU needs.")
     if (text := convergence(trainings)).endswith("not converged"):
         sentences.append(f"{text[0].upper()}{text[1:]}.")
     return " ".join(sentences[:2])
