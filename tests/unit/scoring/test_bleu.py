@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import re
 import shutil
 import subprocess
@@ -15,15 +16,16 @@ import pytest
 import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
+from sacrebleu.metrics import BLEU, CHRF, TER
 
-from phrasemt.artefacts.scores import Scores, SystemScores
+from phrasemt.artefacts.scores import MetricScore, Scores, SystemScores
 from phrasemt.artefacts.sidecar import Sidecar, sidecar_path
 from phrasemt.errors import DataError, MismatchError
 from phrasemt.files.lines import write_lines
 from phrasemt.scoring.bleu import score_system, split_compounds
 from phrasemt.scoring.multi_bleu import multi_bleu as multi_bleu_of_sacrebleu
 from phrasemt.scoring.multi_bleu import tokenised_bleu
-from phrasemt.scoring.scores import check_comparable, corpus_scores
+from phrasemt.scoring.scores import check_comparable, corpus_bleu, corpus_scores
 from phrasemt.stages.scoring import ScoreSystem
 from phrasemt.study.tokenization import Tokenizer
 
@@ -377,3 +379,38 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path, changes: dict[str, o
         check_comparable("test", {"a": first, "b": second})
     assert str(error.value).startswith("b: test cannot be compared with a: ")
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("metric", [CHRF(), CHRF(word_order=2), TER(), BLEU()])
+def test_scores_of_summed_statistics_are_those_of_sacrebleu(metric: BLEU | CHRF | TER) -> None:
+    """On whole texts, single sentences, empty hypotheses and empty references."""
+    draw, words = random.Random(2), ["der", "die", "das", "Hund", "Katze", "sieht", "und", "alte", ","]
+    sentences = [draw.choices(words, k=draw.randint(4, 15)) for _ in range(20)]
+    worse = [[draw.choice(words) if draw.random() < 0.4 else word for word in one] for one in sentences]
+    references = [*map(" ".join, sentences), "a b c d", ""]
+    hypotheses = [*map(" ".join, worse), "", "a"]
+    rows = metric._extract_corpus_statistics(hypotheses, [references])
+    # the score files have the lengths of BLEU behind its counts
+    ours = [[*row[2:], *row[:2]] if isinstance(metric, BLEU) else row for row in rows]
+    formula = {CHRF: "chrF", TER: "TER", BLEU: "BLEU"}[type(metric)]
+    described = MetricScore(score=0, metric=formula, better="higher", signature=str(metric.get_signature()))
+    for chosen in ([*range(22)], [0], [20], [21], [20, 21], [3, 3, 21]):
+        expected = metric._aggregate_and_compute([rows[row] for row in chosen]).score
+        found = corpus_scores(described, np.array([ours[row] for row in chosen], dtype=float).sum(0))
+        assert float(found) == pytest.approx(expected, abs=1e-9)
+
+
+counts = st.integers(0, 30)
+
+
+@given(st.lists(st.tuples(counts, counts), min_size=4, max_size=4), counts, st.sampled_from(["none", "exp"]))
+def test_corpus_bleu_equals_sacrebleu(orders: list[tuple[int, int]], reference_length: int, smoothing: str) -> None:
+    # Totals fall with the order: whoever has no bigram has no trigram.
+    totals = sorted((max(pair) for pair in orders), reverse=True)
+    system_length = totals[0]  # its unigrams
+    correct = [min(total, min(pair)) for pair, total in zip(orders, totals, strict=True)]
+    expected = BLEU.compute_bleu(
+        list(correct), list(totals), system_length, reference_length, smooth_method=smoothing
+    ).score
+    found = corpus_bleu(np.array([*correct, *totals, system_length, reference_length], dtype=float), smoothing)
+    assert float(found) == pytest.approx(expected, abs=1e-9)

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest, Result
 from scipy.integrate import quad
@@ -21,7 +19,7 @@ from phrasemt.artefacts.translations import AttentionAnalysis
 from phrasemt.errors import MismatchError
 from phrasemt.files.lines import write_lines
 from phrasemt.scoring.bleu import score_system
-from phrasemt.scoring.scores import corpus_bleu, corpus_scores, mean_scores
+from phrasemt.scoring.scores import corpus_bleu, mean_scores
 from phrasemt.scoring.significance import (
     ResampledRuns,
     SeedVariation,
@@ -517,38 +515,6 @@ def test_no_p_is_0_or_printed_as_0(tmp_path: Path) -> None:
     assert (found.p_of_sentences, found.koehn2004) == (2 / 231, 1 / 231)
     assert holm([found.p_of_sentences] * 8) == [pytest.approx(16 / 231)] * 8
     assert [p_text(p) for p in (2 / 1001, 0.0004, 0.0999, 0.5)] == ["0.002", "below 0.001", "0.10", "0.50"]
-
-
-@pytest.mark.parametrize("metric", [CHRF(), CHRF(word_order=2), TER(), BLEU()])
-def test_scores_of_summed_statistics_are_those_of_sacrebleu(metric: BLEU | CHRF | TER) -> None:
-    """On whole texts, single sentences, empty hypotheses and empty references."""
-    references = [*invent(20, seed=2), "a b c d", ""]
-    hypotheses = [*worsen(references[:20], share=0.4, seed=3), "", "a"]
-    rows = metric._extract_corpus_statistics(hypotheses, [references])
-    # the score files have the lengths of BLEU behind its counts
-    ours = [[*row[2:], *row[:2]] if isinstance(metric, BLEU) else row for row in rows]
-    formula = {CHRF: "chrF", TER: "TER", BLEU: "BLEU"}[type(metric)]
-    described = MetricScore(score=0, metric=formula, better="higher", signature=str(metric.get_signature()))
-    for chosen in ([*range(22)], [0], [20], [21], [20, 21], [3, 3, 21]):
-        expected = metric._aggregate_and_compute([rows[row] for row in chosen]).score
-        found = corpus_scores(described, np.array([ours[row] for row in chosen], dtype=float).sum(0))
-        assert float(found) == pytest.approx(expected, abs=1e-9)
-
-
-counts = st.integers(0, 30)
-
-
-@given(st.lists(st.tuples(counts, counts), min_size=4, max_size=4), counts, st.sampled_from(["none", "exp"]))
-def test_corpus_bleu_equals_sacrebleu(orders: list[tuple[int, int]], reference_length: int, smoothing: str) -> None:
-    # Totals fall with the order: whoever has no bigram has no trigram.
-    totals = sorted((max(pair) for pair in orders), reverse=True)
-    system_length = totals[0]  # its unigrams
-    correct = [min(total, min(pair)) for pair, total in zip(orders, totals, strict=True)]
-    expected = BLEU.compute_bleu(
-        list(correct), list(totals), system_length, reference_length, smooth_method=smoothing
-    ).score
-    found = corpus_bleu(np.array([*correct, *totals, system_length, reference_length], dtype=float), smoothing)
-    assert float(found) == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.fixture
