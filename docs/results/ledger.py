@@ -79,14 +79,21 @@ def _row(claim: Mapping[str, Any]) -> list[str]:
     place = "; ".join(claim[name] for name in ("hedge", "place") if name in claim)
     results = claim.get("results", [])
     verdicts = [f"{one['on']}: {_verdict(one)}" if len(results) > 1 else _verdict(one) for one in results]
-    note = re.sub(r"\{(\w+) ([^}]*)\}", _value, claim.get("note", ""))
-    why = ". ".join(filter(None, [*map(_why, results), note]))
+    why = ". ".join(filter(None, [*map(_why, results), with_values(claim.get("note", ""))]))
     return [f"{claim['claim']} ({place})", "; ".join(verdicts) or f"not measured (needs {claim['needs']})", why]
+
+
+def with_values(text: str) -> str:
+    """A text with the values in braces: of the ledger, or a function of run_values with its arguments."""
+    return re.sub(r"\{(\w+) ([^}]*)\}", _value, text)
 
 
 def _value(found: re.Match[str]) -> str:
     if found[1] == "figure":
         return figure_of(found[2]).text
+    if found[1] == "verdict":
+        results = (one for claims in CLAIMS.values() for claim in claims for one in claim.get("results", []))
+        return next(_verdict(one) for one in results if one.get("by") == found[2])
     return str(getattr(run_values, found[1])(*found[2].split()))
 
 

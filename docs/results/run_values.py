@@ -19,14 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 from runs import FOLDER, Run, TestSet, read_runs
 
-from phrasemt.artefacts.scores import MetricComparison, MetricScore
+from phrasemt.artefacts.scores import MetricComparison, MetricScore, SeedVariation
 from phrasemt.commands._prices import Prices, rate_of
 from phrasemt.files.yaml import parse_yaml
 from phrasemt.scoring.gains import GainByLength, Gains, PairedTest, groups_up_to, quarters
 from phrasemt.scoring.scores import NATS, length_ratio
 from phrasemt.scoring.significance import (
     ResampledRuns,
-    SeedVariation,
     compare_runs,
     holm,
     mark_of,
@@ -363,9 +362,27 @@ def labels(key: str) -> str:
     return _chunks(key, "label_acc_paper")
 
 
-def _chunks(key: str, accuracy: str) -> str:
+def always_a_boundary(key: str) -> str:
+    """As `boundaries`, where each word begins a chunk."""
+    return _chunks(key, "majority", "boundary_acc")
+
+
+def always_one_label(key: str) -> str:
+    """As `labels`, with the most frequent label for each chunk."""
+    return _chunks(key, "majority", "label_acc_paper")
+
+
+def _chunks(key: str, *place: str) -> str:
     (part,) = parts(key)
-    return f"{100 * part.chunks[accuracy]:.1f}"
+    accuracy: Any = part.chunks
+    for name in place:
+        accuracy = accuracy[name]
+    return f"{100 * accuracy:.1f}"
+
+
+def more_parameters(system: str, other: str) -> str:
+    """How many more parameters a system has than another one, in percent."""
+    return f"{100 * (runs(system)[0].record['parameters'] / runs(other)[0].record['parameters'] - 1):.0f}"
 
 
 def length(key: str) -> str:

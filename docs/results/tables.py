@@ -17,12 +17,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import ledger
-import run_values
 from run_values import (
     STUDIES,
     by_length,
     by_seed,
     comparison,
+    corrected,
     dev_at,
     gain,
     interval,
@@ -62,10 +62,15 @@ Column = tuple[str, Callable[[str], str]]
 
 
 def of_systems(first: str, keys: Iterable[str], columns: Sequence[Column]) -> Table:
-    """A row for each key. first: the heading of the names."""
-    return [[first, *(heading for heading, _ in columns)]] + [
-        [name(key), *(cell(key) for _, cell in columns)] for key in keys
-    ]
+    """A row for each key. first: the heading of the names. Columns without a value are left out."""
+    keys, table = list(keys), [[first, *map(name, keys)]]
+    for heading, cell in columns:
+        values = [cell(key) for key in keys]
+        if {value.endswith(_NOT_TESTED) for value in values if value} == {True}:  # said once
+            heading, values = _UNTESTED, [value.removesuffix(_NOT_TESTED) for value in values]
+        if any(values):
+            table.append([heading, *values])
+    return [list(row) for row in zip(*table, strict=True)]
 
 
 def _mean_of(metric: str) -> Callable[[str], str]:
@@ -74,7 +79,7 @@ def _mean_of(metric: str) -> Callable[[str], str]:
 
 def _difference(key: str) -> str:
     try:
-        return f"{gain(key)}, {interval(key)}, {p(key)}"
+        return f"{gain(key)}, {interval(key)}, {corrected(key)}"
     except KeyError:  # a baseline
         return ""
 
@@ -91,6 +96,7 @@ def _parameters(key: str) -> str:
 
 
 _POWER = "detectable, seeds needed"
+_NOT_TESTED, _UNTESTED = f", {p_text(None)}", "Δ, 95 % interval over sentences (one training of each, not tested)"
 COLUMNS: dict[str, Column] = {
     "parameters": ("parameters (in use, if fewer)", _parameters),
     "bleu": ("BLEU tok", by_seed),
@@ -400,12 +406,8 @@ def names() -> list[str]:
 
 def _markdown(name: str) -> str:
     if name in _templates():
-        return re.sub(r"\{(\w+) ([^}]*)\}", _value, _templates()[name])
+        return ledger.with_values(_templates()[name])
     return in_markdown(TABLES[name]())
-
-
-def _value(found: re.Match[str]) -> str:
-    return str(getattr(run_values, found[1])(*found[2].split()))
 
 
 def in_markdown(table: Table) -> str:
