@@ -137,7 +137,7 @@ def test_100_systems_with_10_seeds_and_5_test_sets(
         },
         "systems": {name: {"model": {"family": "transformer"}} for name in names},
     }
-    workplace = Workplace.new(repository, tmp_path / "large", yaml.safe_dump(content), warm)
+    workplace = Workplace.new(repository, tmp_path / "large", yaml.safe_dump(content, sort_keys=False), warm)
     planned = workplace.snakemake("-n", "--quiet", "all")
     assert planned.returncode == 0, planned.stderr[-3000:]
     for number, name in enumerate(names):
