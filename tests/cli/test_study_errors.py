@@ -173,10 +173,10 @@ TRANSCRIPTS = {
         "(line 10, also of other)\n",
     ),
     "a family of one's own whose file is not here": (
-        RIGHT.replace("family: transformer", "family: window_attention"),
-        "  - systems.base.model: family: found 'window_attention', allowed: transformer, phrase_representation, "
+        RIGHT.replace("family: transformer", "family: bag_of_words"),
+        "  - systems.base.model: family: found 'bag_of_words', allowed: transformer, phrase_representation, "
         "language_model, dl4mt, biscale, or a family of your own, which would be the file "
-        f"{file_of('window_attention')}\n",
+        f"{file_of('bag_of_words')}\n",
     ),
     "values of another type": (
         RIGHT.replace(
