@@ -110,7 +110,7 @@ def _doubts(study: Study) -> Iterator[str]:
             if not isinstance(text, RegistryText)
         }
         if samples:
-            yield from (f"datasets.{name}.{place}: {doubt}" for place, doubt in doubts(samples))
+            yield from (f"datasets.{name}.{place}: {doubt}" for place, doubt in doubts(samples, dataset.languages))
 
 
 def _to_bring(study: Study) -> Iterator[str]:

@@ -85,7 +85,7 @@ def _lines(options: argparse.Namespace, languages: Sequence[str]) -> Iterator[st
     train = _pairs(cleaning)
     held_out = {name: texts for name in ("dev", "test") if (texts := getattr(options, name))}
     read = {name: _pairs(_cleaning(languages, None, texts)) for name, texts in held_out.items()}
-    for name, doubt in doubts({**read, "train": train}):
+    for name, doubt in doubts({**read, "train": train}, languages):
         log.warning("phrasemt init: warning: %s: %s", name, doubt)
     yield f"# Written by `phrasemt init` for {options.minutes:g} minutes of this machine, if nothing else runs there."
     schema = Path(of_checkout("workflow/schemas/study.schema.json"))

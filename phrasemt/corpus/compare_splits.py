@@ -25,6 +25,7 @@ from phrasemt.artefacts.corpus import ComparedSplits, Shared, SplitCounts
 from phrasemt.errors import DataError
 from phrasemt.files.lines import count_lines, read_lines, read_parallel
 from phrasemt.files.preprocessing import Preprocessing, check_same_preprocessing, comparable
+from phrasemt.languages import FREQUENT_WORDS
 from phrasemt.stages.corpus import CompareSplits
 from phrasemt.symbols import LONGEST_SENTENCE
 
@@ -68,7 +69,7 @@ def compare_splits(
     has_sources = train_source != train_target
     in_dev = _shared(held_out, held_out["dev"])
     samples = {name: sample_of(*paths) for name, *paths in zip(settings.splits, sources, targets, strict=True)}
-    named_doubts = [*doubts(samples | {"train": sample_of(train_source, train_target)})]
+    named_doubts = [*doubts(samples | {"train": sample_of(train_source, train_target)}, settings.languages)]
     splits = {}
     for number, (name, pairs) in enumerate(held_out.items()):
         splits[name] = SplitCounts(
@@ -212,14 +213,17 @@ def sample_of(*sides: Path) -> list[Sides]:
     return [*islice(taken, _BLOCK * _BLOCKS)]
 
 
-def doubts(texts: Mapping[str, Sequence[Sides]]) -> Iterator[tuple[str, str]]:
+def doubts(texts: Mapping[str, Sequence[Sides]], languages: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
     """Yield what shows that texts do not belong together, as the name of a text and a sentence.
 
-    texts: by name, the first of which the others are compared with; their first 10,000 pairs count.
+    texts: by name, the first of which the others are compared with; their first 10,000 pairs count. languages: of the
+    sides, by whose frequent words exchanged sides are known if all texts have them.
     """
     texts = {name: [pair for pair in pairs[: _BLOCK * _BLOCKS] if all(pair)] for name, pairs in texts.items()}
     (base_name, base), *others = texts.items()
     features = _sides_of_words(base)
+    if _exchanged(base, _words_of_languages(languages)) > 1 - _PART:
+        yield base_name, f"the source looks like {languages[1]} and the target like {languages[0]}, by frequent words"
     for name, pairs in texts.items():
         if (share := _exchanged(pairs, features)) > _PART:
             yield name, f"in {share:.0%} of its pairs the sides look exchanged, compared with {base_name}"
@@ -273,6 +277,14 @@ def _sides_of_words(pairs: Sequence[Sides]) -> dict[str, int]:
         if count >= max(_EXPECTED, _FREQUENT * len(pairs)) and other[word] <= _PART * count
     ]
     return dict(frequent)
+
+
+def _words_of_languages(languages: Sequence[str]) -> dict[str, int]:
+    """Frequent words of one language alone: 1 for the source, -1 for the target; none if they are not known of both."""
+    if not {*languages} <= FREQUENT_WORDS.keys() or len({*languages}) < 2:
+        return {}
+    source, target = (FREQUENT_WORDS[language] for language in languages)
+    return dict.fromkeys(source - target, 1) | dict.fromkeys(target - source, -1)
 
 
 def _exchanged(pairs: Sequence[Sides], features: Mapping[str, int]) -> float:

@@ -178,6 +178,7 @@ class CompareSplits(Stage):
     outputs = files(counts=Paths.compared_splits)
 
     splits: list[str] = of(lambda job: job.dataset.held_out)  # dev, then the test sets
+    languages: list[str] = of(lambda job: job.dataset.languages)  # of source and target
     references: list[int]  # number of further references of each split
     overlap: Literal["refused", "allowed"] = of(lambda job: job.dataset.overlap)
 

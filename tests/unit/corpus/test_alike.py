@@ -6,7 +6,7 @@ import gzip
 import random
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -70,6 +70,14 @@ def test_exchanged_and_shifted_sides_are_named(name: str) -> None:
             assert (name, said) in [*doubts({**TEXTS, name: shifted})]
 
 
+@pytest.mark.parametrize("languages", [("en", "de"), ("en", "xx"), ("fr", "es"), ()])
+def test_sides_that_are_exchanged_in_all_texts_are_known_by_their_languages(languages: Sequence[str]) -> None:
+    exchanged = {name: [pair[::-1] for pair in pairs] for name, pairs in TEXTS.items()}
+    expected = [("dev", "the source looks like de and the target like en, by frequent words")]
+    assert [*doubts(exchanged, languages)] == (expected if languages == ("en", "de") else [])
+    assert [*doubts(TEXTS, languages)] == []
+
+
 def test_half_of_train_with_exchanged_sides_is_named() -> None:
     draw = random.Random(1)
     pairs = [pair[::-1] if draw.random() < 0.5 else pair for pair in TEXTS["train"]]
@@ -114,6 +122,7 @@ def test_real_corpora_are_not_doubted(
             for language in (source, target)
         ]
         texts[part] = [*zip(*sides, strict=True)]
-    assert [*doubts(texts)] == []
+    assert [*doubts(texts, [source, target])] == []
+    assert [place for place, doubt in doubts(texts, [target, source]) if "the source looks like" in doubt] == [parts[0]]
     sources, targets = zip(*texts[parts[1]], strict=True)
     assert [*doubts({**texts, "train": [*zip(sources[1:], targets[:-1], strict=True)]})]

@@ -43,7 +43,7 @@ def counts(
     for path, lines in zip(references, further, strict=True):
         write_lines(path, lines)
     compare_splits(
-        settings=CompareSplits.model_validate({"splits": list(splits), "references": numbers, "overlap": overlap}),
+        settings=CompareSplits(splits=list(splits), languages=["en", "de"], references=numbers, overlap=overlap),
         cores=1,
         train_source=train_source,
         train_target=train_target,
