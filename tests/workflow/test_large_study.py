@@ -84,6 +84,10 @@ class _Names(list[str]):
 class _Invented(GoldenStudy):
     """What 1,000 trainings would have made; the scores of the first seed are those of all."""
 
+    def _translate(self, dataset: str, test_set: str, system: str, seed: int) -> None:
+        if seed == 1:
+            super()._translate(dataset, test_set, system, seed)
+
     def score(self, dataset: str, system: str, seed: int, **changes: list[Path]) -> None:
         names = {"dataset": dataset, "system": system, "seed": str(seed)}
         if seed == 1:  # of which the report looks at the translation
@@ -143,7 +147,9 @@ def test_100_systems_with_10_seeds_and_5_test_sets(
     for number, name in enumerate(names):
         monkeypatch.setitem(SYSTEMS, name, (0.2 + number / 1000, None, {"family": "transformer"}))
     monkeypatch.chdir(workplace.folder)
-    _Invented(read_study(Path("study.yaml"))).build()
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", lambda _: None)  # of 8,000 files
+        _Invented(read_study(Path("study.yaml"))).build()
     rules = ("measure_variation", "compare_systems", "make_table", "write_report")
     done = workplace.snakemake("results/large/report.html", "--allowed-rules", *rules)
     assert done.returncode == 0, done.stderr[-3000:]
