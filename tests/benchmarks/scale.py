@@ -252,11 +252,14 @@ def main() -> None:
         return
     for name in options.parts:
         sizes = [max(2, round(size * options.scale)) for size in PARTS[parts[name]]]
+        grew = sizes[-1] > sizes[0]  # not with a small --scale
         found = [measure(name, size, options.corpora) for size in sizes]
         print(f"| {name} | {' | '.join(f'{size:,}' for size in sizes)} | exponent |")
         for what in found[0]:
             values = [of_size[what] for of_size in found]
-            exponent = math.log(values[-1] / values[0]) / math.log(sizes[-1] / sizes[0]) if all(values) else math.nan
+            exponent = (
+                math.log(values[-1] / values[0]) / math.log(sizes[-1] / sizes[0]) if grew and all(values) else math.nan
+            )
             print(f"| {what} | {' | '.join(f'{value:,.2f}' for value in values)} | {exponent:.2f} |", flush=True)
 
 

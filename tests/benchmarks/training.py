@@ -142,7 +142,7 @@ def train_command(
     )
     files = {**inputs, "record": record, "state": record.parent / "state"}
     record.parent.mkdir(parents=True, exist_ok=True)
-    written = record.with_name("train_model.settings")
+    written = inputs["train"].with_name(f"train_model.{training['precision']}.settings")  # in whatever folder it runs
     written.write_text(settings.canonical_json())
     command = [sys.executable, "-m", "phrasemt", "train_model", "--settings", str(written)]
     return command + [part for key, path in files.items() for part in (f"--{key.replace('_', '-')}", str(path))]

@@ -71,14 +71,15 @@ systems:
     decoding: *decoding
 comparison: {samples: 10}
 """
-# The stages that the tiny study does not run: it has no corpora, contrast sets, model files, metrics, and rows
-# of other programs.
+# The stages that the tiny study does not run: it has one seed and no corpora, contrast sets, model files, metrics, and
+# rows of other programs.
 _OTHER_STAGES = {
     "fetch_corpus",
     "extract_text",
     "partition_corpus",
     "extract_contrasts",
     "score_metric",
+    "measure_variation",
     "fetch_stanza_file",
     "describe_annotator",
     "collect_trees",

@@ -124,7 +124,8 @@ def _small(commands: str) -> str:
 @pytest.mark.parametrize("page", [page for page in PAGES if _commands(page) and _name(page) != FOLLOWED], ids=_name)
 def test_the_commands_of_a_page_run(clone: Path, page: Path) -> None:
     shutil.rmtree(clone / "exported", ignore_errors=True)  # of another page
-    (clone / "mine.yaml").unlink(missing_ok=True)
+    for study in ("mine.yaml", "micro.yaml"):
+        (clone / study).unlink(missing_ok=True)
     for path, study in STUDY.findall(page.read_text()):
         for key, value in SMALL.items():
             study = re.sub(rf"\b{key}: (\d+|\[1, 2, 3\])", f"{key}: {value}", study)
