@@ -99,7 +99,7 @@ def test_lines_in_two_splits_are_counted_once(made: Path, tmp_path: Path) -> Non
     }
     run(
         "compare_splits",
-        {"splits": ["dev"], "references": [0], "overlap": "allowed"},
+        {"splits": ["dev"], "languages": ["en", "en"], "references": [0], "overlap": "allowed"},
         twice=sides,
         counts=tmp_path / "counts",
     )
