@@ -35,7 +35,7 @@ from phrasemt.study.architectures import Architecture, Layers
 from phrasemt.study.datasets import DatasetText, RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.syntax.annotations import buckets_of, key_array, parser_tokens, sentence_key
-from phrasemt.syntax.store import AnnotationStore
+from phrasemt.syntax.store import CARD, AnnotationStore
 
 # Products of 16-bit matrices, sums in float32, without sparsity, in 10^12 floating-point operations a second, as the
 # data sheets state them. The first three have no units for bfloat16 and compute in float32.
@@ -177,8 +177,8 @@ def _operations(model: Architecture, source: int, target: int) -> tuple[float, i
 def _share_missing(tokens: Path, card: Path) -> float:
     """The share of sentences that the parse cache lacks, of those of its first bucket among the first lines."""
     description, cache = Card.read(card).description, Path(os.environ.get(CACHE) or DEFAULT_CACHE)
-    if not (cache / "annotations" / description["fingerprint"]).is_dir():
-        return 1
+    if not (cache / "annotations" / description["fingerprint"] / CARD).is_file():
+        return 1  # a store would be made
     lines = itertools.islice(read_lines(tokens), _SAMPLED_LINES)
     keys = np.unique(key_array([sentence_key(parser_tokens(line)) for line in lines]))
     of_bucket = keys[buckets_of(keys) == 0]
@@ -235,11 +235,9 @@ class Prices:
             return 1
         paths, annotator = Paths.of(self.study, job.wildcards["dataset"]), job.wildcards["annotator"]
         language = self.study.annotators[annotator].language
-        tokens, card = (
-            paths.tokens.at(language=language, split=job.wildcards["split"]),
-            paths.card.at(annotator=annotator),
-        )
-        return _share_missing(Path(tokens), Path(card)) if Path(tokens).exists() and Path(card).exists() else 1
+        tokens = Path(paths.tokens.at(language=language, split=job.wildcards["split"]))
+        card = Path(paths.card.at(annotator=annotator))
+        return _share_missing(tokens, card) if tokens.exists() and card.exists() else 1
 
     def of(self, job: PlannedJob) -> Costs:
         """The price of a job. A text of unknown length costs nothing."""

@@ -149,6 +149,7 @@ def _rows(test_set: str, of_sides: Sequence[tuple[_Side, _OfSystems]], samples: 
         if len(of_systems.get(system, {})) > 1
     )
     sides = [(side, of_systems[side.system]) for side, of_systems in of_sides if side.system in of_systems]
+    resampled = {side.given: resample([*runs.values()], samples=samples, seed=SEED) for side, runs in sides}
     (first, of_first), *others = sides
     tested = {}
     for side, of_side in others:
@@ -156,7 +157,7 @@ def _rows(test_set: str, of_sides: Sequence[tuple[_Side, _OfSystems]], samples: 
         named = {f"{one.given}, {seed}": scores for one, by_seed in both for seed, scores in by_seed.items()}
         check_comparable(test_set, named)
         tested[side.given] = compare_runs(
-            *(resample([*by_seed.values()], samples=samples, seed=SEED) for _, by_seed in both),
+            *(resampled[one.given] for one, _ in both),
             variations=variations,
             kinds=[one.study.pool_groups[one.system] for one, _ in both],
         )

@@ -214,13 +214,13 @@ def _on_test_set(
         yield nats
 
 
-def _variations_on(test_set: str, variation: Sequence[Path], scores: Scores) -> Variations:
+def _variations_on(test_set: str, variation: Mapping[Path, SeedVariations], scores: Scores) -> Variations:
     """The variation between trainings on a test set; none without a file. scores: of one training.
 
     Raises MismatchError if it is of other sentences or conventions.
     """
-    for path in variation:
-        if (found := SeedVariations.read(path).test_sets.get(test_set)) is None:
+    for path, file in variation.items():
+        if (found := file.test_sets.get(test_set)) is None:
             what, next_step = f"no variation between trainings on {test_set}", "delete it and run again"
             raise MismatchError(what, where=path, next_step=next_step)
         for what, expected, of_variation in (
@@ -264,15 +264,17 @@ def compare_systems(
         (of_side, {path: analysis for path, analysis in analyses.items() if analysis.system == name})
         for name, of_side in ((settings.baseline, baseline_files), (settings.system, system_files))
     ]
+    known = {path: SeedVariations.read(path) for path in variation}
     draws, test_sets = {"samples": settings.samples, "seed": settings.seed}, {}
     for test_set in _test_sets(files):
         scores = next(iter(files.values())).test_sets[test_set]
+        variations = _variations_on(test_set, known, scores)
         metrics: dict[str, MetricComparison] = {}
         for of_baseline, of_system in zip(*(_on_test_set(test_set, *side) for side in sides), strict=False):
             check_comparable(test_set, of_baseline | of_system)
             metrics |= compare_runs(
                 *(resample([*side.values()], **draws) for side in (of_baseline, of_system)),
-                variations=_variations_on(test_set, variation, scores),
+                variations=variations,
                 kinds=[settings.kinds[name] for name in (settings.baseline, settings.system)],
             )
         _log(settings, test_set, metrics)
