@@ -165,11 +165,9 @@ class VariationOnTestSet(Settings):
 
 
 class SeedVariations(JsonFile):
-    """The variation between the trainings of a data set. samples, seed: of the bootstrap; test_sets: by name."""
+    """The variation between the trainings of a data set, by test set."""
 
     dataset: str
-    samples: int
-    seed: int
     test_sets: dict[str, VariationOnTestSet]
 
 

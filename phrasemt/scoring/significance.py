@@ -192,8 +192,7 @@ def measure_variation(
                 signatures=signatures[test_set],
                 kinds=pooled(sums[test_set]),
             )
-    draws = {"samples": settings.samples, "seed": settings.seed}
-    SeedVariations(dataset=settings.dataset, **draws, test_sets=of_test_sets).write(variation)
+    SeedVariations(dataset=settings.dataset, test_sets=of_test_sets).write(variation)
 
 
 def _by_system(kind: type[MetricScores] | type[AttentionAnalysis], paths: Iterable[Path]) -> dict[str, list[Path]]:
