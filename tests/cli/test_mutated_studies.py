@@ -76,8 +76,10 @@ def test_a_mutated_study_is_right_or_its_mistakes_are_named(
     draw = random.Random(53)
     wrong = 0
     for study in sorted(repository.glob(studies)):
+        lines = study.read_text().splitlines(keepends=True)
+        content = "".join(line for line in lines if not line.startswith("#"))  # a change of a comment is right
         for _ in range(MUTANTS_OF_A_STUDY):
-            text = mutated(study.read_text(), draw)
+            text = mutated(content, draw)
             Path("mutant.yaml").write_text(text, encoding="utf-8", newline="")
             signal.alarm(SECONDS)  # ends the tests: a study that hangs is as wrong as a traceback
             code = main(["check", "mutant.yaml"])
@@ -88,4 +90,4 @@ def test_a_mutated_study_is_right_or_its_mistakes_are_named(
                 assert all(line.startswith("  - ") for line in mistakes[:-1]), (text, mistakes)
                 assert not any("pattern" in line or "Input" in line for line in mistakes), (text, mistakes)
                 wrong += 1
-    assert wrong > MUTANTS_OF_A_STUDY / 4
+    assert wrong > 10
