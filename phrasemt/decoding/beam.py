@@ -96,7 +96,7 @@ class Allowed:
         if at_limit := sum(limit <= length for limit in self.limits):
             rows_R = _true_rows(self.limits_B <= length, at_limit)
             single_RK = log_probs_BKV[rows_R, :, EOS]
-            log_probs_BKV[rows_R] = -torch.inf
+            log_probs_BKV.index_fill_(0, rows_R, -torch.inf)
             log_probs_BKV[rows_R, :, EOS] = single_RK
         return log_probs_BKV
 

@@ -122,7 +122,10 @@ def _with_references(x_nV: Tensor, places: tuple[Tensor, Tensor], values_n1: Ten
     if torch.compiler.is_compiling():
         words_V = torch.arange(x_nV.shape[1], device=x_nV.device)
         return torch.where(words_V == places[1], values_n1, x_nV)
-    x_nV[places] = values_n1  # on a CPU scatter_ copies numbers of 16 bits to and fro
+    if x_nV.device.type == "cpu":
+        x_nV[places] = values_n1  # scatter_ copies numbers of 16 bits to and fro
+    else:
+        x_nV.scatter_(1, places[1], values_n1)  # indexing copies a number to the GPU, which a CUDA graph refuses
     return x_nV
 
 

@@ -304,6 +304,8 @@ class _Operations(TorchDispatchMode):
                 self.gpu.wait("indices on the CPU")
             elif index.dtype == torch.bool and not (values and values[0].numel() == 1):  # else it is masked_fill
                 self.gpu.wait(f"{name} with a mask")
+            elif index.dtype != torch.bool and values and not self.gpu.has(values[0]):
+                self.gpu.wait(f"{name} of a number on the CPU")
 
 
 def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
