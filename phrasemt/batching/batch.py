@@ -23,6 +23,8 @@ from torch import Tensor
 from phrasemt.files.attention import Axis
 from phrasemt.symbols import BOS, EOS, NULL_LABEL, PAD
 
+_BOS, _EOS = np.array([BOS], dtype=np.int32), np.array([EOS], dtype=np.int32)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Tensors:
@@ -187,11 +189,22 @@ class Packing:
 
     def pairs(self, lengths: Sequence[int], positions: int) -> Pairs:
         """Return the pairs of rows with this number of positions, given the length of each sentence there."""
-        rows = self.rows(np.arange(length) for length in lengths)
-        numbers = [np.repeat(np.arange(len(row)), [len(sentence) for sentence in row]) for row in rows]
-        number_BS = pad(numbers, positions, fill=-1)
-        place_BS = pad([np.concatenate(row) for row in rows], positions)
-        return Pairs(number_BS=torch.from_numpy(number_BS), place_BS=torch.from_numpy(place_BS))
+        lengths_N, counts_B = np.array(lengths), np.array(self.counts)
+        first_in_row_N = np.repeat(np.cumsum(counts_B) - counts_B, counts_B)
+        numbers = np.repeat(np.arange(len(lengths_N)) - first_in_row_N, lengths_N)
+        places = np.arange(lengths_N.sum()) - np.repeat(np.cumsum(lengths_N) - lengths_N, lengths_N)
+        real_BS = np.arange(positions) < np.add.reduceat(lengths_N, np.cumsum(counts_B) - counts_B)[:, None]
+        return Pairs(
+            number_BS=torch.from_numpy(_at(real_BS, numbers, fill=-1)),
+            place_BS=torch.from_numpy(_at(real_BS, places, fill=0)),
+        )
+
+
+def _at(real_BS: NDArray[np.bool_], values: NDArray[np.integer[Any]], *, fill: int = PAD) -> NDArray[np.int64]:
+    """Put values at the real positions, row by row, and `fill` elsewhere."""
+    placed = np.full(real_BS.shape, fill, dtype=np.int64)
+    placed[real_BS] = values
+    return placed
 
 
 def pad(sequences: Sequence[NDArray[np.int64]], positions: int | None = None, *, fill: int = PAD) -> NDArray[np.int64]:
@@ -200,12 +213,6 @@ def pad(sequences: Sequence[NDArray[np.int64]], positions: int | None = None, *,
     for row, sequence in enumerate(sequences):
         padded[row, : len(sequence)] = sequence
     return padded
-
-
-def _in_rows(sequences: Sequence[NDArray[np.int64]], packing: Packing | None) -> NDArray[np.int64]:
-    if packing is None:
-        return pad(sequences)
-    return pad([np.concatenate(row) for row in packing.rows(sequences)], packing.positions)
 
 
 def collate_phrases(ends_of_sentences: Sequence[NDArray[np.int64]], packing: Packing | None = None) -> Phrases:
@@ -281,9 +288,9 @@ def collate_source(
 
     Adds `</s>` at the end of each sentence and, with `with_bos`, `<s>` at its beginning.
     """
-    first = [BOS] if with_bos else []
-    ids_BS = _in_rows([np.concatenate((first, sentence, [EOS])).astype(np.int64) for sentence in sentences], packing)
+    first = _BOS if with_bos else _BOS[:0]
     mask_BS, pairs = _real([len(first) + len(sentence) + 1 for sentence in sentences], packing)
+    ids_BS = _at(mask_BS.numpy(), np.concatenate([part for one in sentences for part in (first, one, _EOS)]))
     return Source(ids_BS=torch.from_numpy(ids_BS), mask_BS=mask_BS, phrases=phrases, pairs=pairs)
 
 
@@ -291,14 +298,15 @@ def collate_target(
     sentences: Sequence[NDArray[np.int32]], chunks: Chunks | None = None, *, packing: Packing | None = None
 ) -> Target:
     """Make the target tensors of a batch from subword ids without special tokens. Adds `<s>` and `</s>`."""
-    inputs_BT = _in_rows([np.insert(sentence, 0, BOS).astype(np.int64) for sentence in sentences], packing)
-    outputs_BT = _in_rows([np.append(sentence, EOS).astype(np.int64) for sentence in sentences], packing)
     mask_BT, pairs = _real([len(sentence) + 1 for sentence in sentences], packing)
+    real_BT = mask_BT.numpy()
+    inputs = np.concatenate([part for one in sentences for part in (_BOS, one)])
+    outputs = np.concatenate([part for one in sentences for part in (one, _EOS)])
     return Target(
-        inputs_BT=torch.from_numpy(inputs_BT),
-        outputs_BT=torch.from_numpy(outputs_BT),
+        inputs_BT=torch.from_numpy(_at(real_BT, inputs)),
+        outputs_BT=torch.from_numpy(_at(real_BT, outputs)),
         mask_BT=mask_BT,
-        real_N=torch.from_numpy(np.flatnonzero(mask_BT.numpy())),
+        real_N=torch.from_numpy(np.flatnonzero(real_BT)),
         chunks=chunks,
         pairs=pairs,
     )

@@ -226,16 +226,19 @@ def best_fit(sides_N2: NDArray[np.int64], positions: int) -> list[list[int]]:
     sides_N2: positions of both sides of each pair, the longest first. Each goes into the fullest row that has room.
     """
     packed: list[list[int]] = []
-    free_N2 = np.full_like(sides_N2, positions)
-    for pair, sides_2 in enumerate(sides_N2):
-        left_R2 = free_N2[: len(packed)] - sides_2
-        row = len(packed)
-        if len(fits := np.flatnonzero(left_R2.min(1) >= 0)):
-            row = int(fits[left_R2[fits].sum(1).argmin()])
+    free_source_R, free_target_R = np.full((2, len(sides_N2)), positions)
+    free_R = free_source_R + free_target_R
+    for pair, (source, target) in enumerate(sides_N2.tolist()):
+        row = rows = len(packed)
+        fits = np.flatnonzero((free_source_R[:rows] >= source) & (free_target_R[:rows] >= target))
+        if len(fits):
+            row = int(fits[free_R[fits].argmin()])
         else:
             packed.append([])
         packed[row].append(pair)
-        free_N2[row] -= sides_2
+        free_source_R[row] -= source
+        free_target_R[row] -= target
+        free_R[row] -= source + target
     return packed
 
 
