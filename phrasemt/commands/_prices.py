@@ -45,12 +45,12 @@ GPUS = {
 }  # fmt: skip
 DEFAULT, CPU = "a100", "cpu"
 # The part of that rate that a training reaches, by family, and what remains of it with the attention of its settings:
-# estimates for an H100 and updates of 25,000 tokens from counts of launches (docs/log/performance.md, "On a GPU").
-FAMILIES = {"transformer": 0.12, "language_model": 0.12, "phrase_representation": 0.08, "dl4mt": 0.01, "biscale": 0.008}
-ATTENTIONS = {"tokens": 1, "relative": 10 / 12, "ngrams": 8 / 12}
+# measured on an H200 with updates of 25,000 tokens, the Transformer compiled (docs/performance.md, "On a GPU").
+FAMILIES = {"transformer": 0.19, "language_model": 0.19, "phrase_representation": 0.12, "dl4mt": 0.004, "biscale": 0.005}
+ATTENTIONS = {"tokens": 1, "relative": 5 / 19, "ngrams": 8 / 19}
 _OTHER_FAMILIES = 0.05
-# Seconds that compiling takes in a training of a model with Transformer layers, on a GPU with units for bfloat16.
-# Assumed: estimates for 16 cores are 20 to 60 (docs/performance.md, "On a GPU"); a training logs what it took.
+# Seconds that compiling takes in a training of a model with Transformer layers, on a GPU with units for bfloat16:
+# 51 to 66 with 16 cores (docs/performance.md, "On a GPU"); a training logs what it took.
 COMPILING = 60
 _NOT_COMPILED = ("t4", "gtx1080ti", "v100")
 # Of a core at width 256 (docs/performance.md, "Beside other toolkits"); a narrower model reaches less in proportion.
@@ -100,7 +100,7 @@ def rate_of(kind: str) -> Rate:
         of_attention = ATTENTIONS.get(getattr(model, "attention", "tokens"), 1)
         return GPUS[kind] * 1e12 * FAMILIES.get(model.family, _OTHER_FAMILIES) * of_attention
 
-    reached = f"{min(FAMILIES.values()):.1%} to {max(FAMILIES.values()):.0%} by family and attention (an estimate)"
+    reached = f"{min(FAMILIES.values()):.1%} to {max(FAMILIES.values()):.0%} by family and attention (as on an H200)"
     compiling = 0 if kind in _NOT_COMPILED else COMPILING
     basis = f"{GPUS[kind]} TFLOP/s ({kind}), of which a training reaches {reached}"
     return Rate(kind, basis, rate, compiling=compiling)

@@ -3,7 +3,8 @@
 An update has 25,000 target tokens, or 80 sentences for a recurrent system, with the lengths of WMT. A row gives tokens
 a second and their share of the peak in bfloat16 (`mfu`), micro-batches an update, kernels a micro-batch, the share of
 the time in which a kernel runs (`busy`), the kernels that take most of that time and their shares of it (`slowest`),
-the most memory, and what the main thread needs for the batches of an update. `compiled`: by torch.compile.
+the most memory, and what the batches of an update take (`collation_ms`, of a process that makes them). Of an update the
+host waits for its batches (`wait_ms`) and launches kernels (`host_ms`). `compiled`: by torch.compile.
 """
 
 from __future__ import annotations
@@ -125,15 +126,19 @@ def speed_of_updates(model: Architecture, changes: dict[str, Any]) -> dict[str, 
     # Shapes of recurrent systems come again, and are then replayed.
     drawn_updates = itertools.cycle(itertools.islice(plan.updates(), 3)) if recurrent else plan.updates()
     drawn, number = trainer.rank_reader.ahead(drawn_updates, lambda: trainer.capacity), 0
+    waited = busy_host = 0.0
 
     def run(count: int) -> tuple[float, int, int]:
         """Seconds, tokens and micro-batches of some updates."""
-        nonlocal number
+        nonlocal number, waited, busy_host
         begin, done = time.perf_counter(), []
         for _ in range(count):
             number += 1
+            before = time.perf_counter()
             (_, _, rows), share = next(drawn)
+            waited += (read := time.perf_counter()) - before
             done.append(trainer.begin(number, rows, share).result)
+            busy_host += time.perf_counter() - read
         finish()
         seconds, done = time.perf_counter() - begin, [result() for result in done]
         return seconds, sum(one.tokens for one in done), sum(one.micro_batches for one in done)
@@ -142,9 +147,11 @@ def speed_of_updates(model: Architecture, changes: dict[str, Any]) -> dict[str, 
     warm_up, _, _ = run(2 * count)
     if ON_GPU:
         torch.cuda.reset_peak_memory_stats()
+    waited = busy_host = 0.0
     rounds = [run(count) for _ in range(3)]
     rate = statistics.median(tokens / seconds for seconds, tokens, _ in rounds)
     figures |= {"warm_up_s": warm_up, "tokens_s": rate}
+    figures |= {"wait_ms": 1000 * waited / (3 * count), "host_ms": 1000 * busy_host / (3 * count)}
     figures["micro_batches"] = sum(parts for *_, parts in rounds) / (3 * count)
     begin = time.perf_counter()
     for _, _, rows in itertools.islice(plan.updates(), count):
