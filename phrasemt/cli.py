@@ -23,7 +23,7 @@ from phrasemt.commands._arguments import Output, in_range, refuse_inputs
 from phrasemt.errors import PhrasemtError, StoppedError, did_you_mean, in_own_code, lacks_memory, message_of
 from phrasemt.machine.launch import is_first, launched, refuse_stray_rank
 from phrasemt.machine.slurm import requeue_this_job
-from phrasemt.runs.notes import open_note, run_of_this_process, stage_note
+from phrasemt.runs.notes import StageNote, open_note, run_of_this_process, stage_note
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage
 from phrasemt.workflow.run_stage import start_stage
@@ -56,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
         refuse_stray_rank(several=options.command in STAGES and STAGES[options.command].resumes)
         refuse_inputs(options)  # before the log is opened, which is an output, too
         if getattr(options, "log", None):
-            _set_up_logging(options.log)
+            _set_up_logging(options.log, keep=options.command in STAGES and STAGES[options.command].resumes)
         if options.command not in STAGES:
             options.run(options)
         else:
@@ -104,13 +104,14 @@ def _leave_cleanly(signum: int, frame: object) -> NoReturn:
     raise SystemExit(128 + signum)  # runs the `finally` blocks that remove temporary files
 
 
-def _set_up_logging(log_file: Path | None) -> None:
+def _set_up_logging(log_file: Path | None, *, keep: bool = False) -> None:
+    """Write messages to the terminal, and to a file. keep: as of `_begin_log`."""
     handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
     logging.basicConfig(format="%(message)s", handlers=handlers, force=True)  # for errors about the log
     if log_file is not None:
         log_file.parent.mkdir(parents=True, exist_ok=True)
         if not launched():  # several processes may write to it
-            log_file.write_text("", encoding="utf-8")
+            _begin_log(log_file, keep=keep)
         if run_of_this_process():  # Snakemake shows the log of a failed stage
             handlers.clear()
             with log_file.open("a") as stream:  # for what libraries and the interpreter write
@@ -119,6 +120,19 @@ def _set_up_logging(log_file: Path | None) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=handlers, force=True)
     logging.getLogger().setLevel(logging.WARNING)
     log.setLevel(logging.INFO if is_first() else logging.WARNING)
+
+
+def _begin_log(log_file: Path, *, keep: bool) -> None:
+    """Empty a log. keep: go on with that of a Slurm job that was in the queue again, which Snakemake has removed."""
+    job, note, kept = os.environ.get("SLURM_JOB_ID"), StageNote.read(stage_note(log_file)), Path(f"{log_file}.kept")
+    if job and note and note.queue_job == job and kept.exists():
+        kept.replace(log_file)
+    else:
+        log_file.write_text("", encoding="utf-8")
+    if job and keep:
+        with contextlib.suppress(OSError):  # of a file system without hard links
+            kept.unlink(missing_ok=True)
+            kept.hardlink_to(log_file)
 
 
 def whole_parser() -> argparse.ArgumentParser:

@@ -18,7 +18,7 @@ from phrasemt.corpus.compare_splits import doubts, sample_of
 from phrasemt.errors import StudyError, in_own_code
 from phrasemt.files.lines import count_lines
 from phrasemt.files.source_file import MIRROR
-from phrasemt.runs.site import make_cache_of_snakemake
+from phrasemt.runs.site import make_cache_of_snakemake, outdated_site
 from phrasemt.study.architectures import file_of, own_settings
 from phrasemt.study.datasets import RegistryText
 from phrasemt.study.schema import Study
@@ -39,6 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print one line about each study, and log its warnings. Raises StudyError for a bad one, after the others."""
     make_cache_of_snakemake()
+    if (outdated := outdated_site()) is not None:
+        log.warning("phrasemt check: warning: %s", outdated)
     bad: list[StudyError] = []
     results: list[dict[str, Any]] = []
     for path in options.studies:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,9 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.machine.gpus import visible_gpus
 from phrasemt.runs.costs import ALL, Costs, Recorded, by_rule, seconds_needed
 from phrasemt.runs.display import about, size, table, two_digits
+from phrasemt.runs.notes import latest_run
 from phrasemt.runs.plan import CHANGES, FOLLOWS, INPUTS, NEWER, PROFILE, Job, Plan, plan_of
+from phrasemt.runs.status import seconds_to_start, status_of
 from phrasemt.scoring.significance import detectable
 from phrasemt.study.reading import load_study
 from phrasemt.workflow.changes import without_place
@@ -122,7 +126,7 @@ def describe(plan: Plan, prices: Prices, gpus: int | None = None) -> Iterator[st
         yield f"{plan.study}: nothing to do, all {total:,} jobs are done"
     if plan.absent:
         yield (
-            f"missing, but no job needs it now: {plan.absent[0]}{_more(plan.absent)}. To make a file again: "
+            f"missing, but no job needs it now: {_few(plan.absent)}. To make a file again: "
             "`phrasemt run STUDY --snakemake FILE`"
         )
     if plan.unrecorded:
@@ -174,12 +178,26 @@ def _costs(plan: Plan, prices: Prices, gpus: int | None) -> Iterator[str]:
     if gpus:
         yield from _days(prices, costs_of, costs[ALL].gpu_hours, gpus)
     else:
-        time = about(seconds_needed([(job.planned, one.seconds(job.planned)) for job, one in costs_of], plan.cores))
-        yield f"time: {time} on {plan.cores} cores" if plan.cores else f"time: {time} or more, the longest chain"
+        start = 0.0 if plan.cores else _seconds_to_start(plan.study)
+        needed = [(job.planned, start + one.seconds(job.planned)) for job, one in costs_of]
+        where = f"on {plan.cores} cores" if plan.cores else "or more, the longest chain"
+        if not plan.cores:
+            measured = f", with {about(start)} for Slurm to start a job, as in the last run"
+            where += measured if start else ", without the time that jobs wait for Slurm"
+        yield f"time: {about(seconds_needed(needed, plan.cores))} {where}"
     if gpus or costs[ALL].estimated:
         assumed, *left_out = prices.basis()
         yield ("" if gpus else "~: no such job has finished here yet; ") + assumed
         yield from left_out
+
+
+def _seconds_to_start(study: str) -> float:
+    """How long a job waited for Slurm in the last run of a study; 0 if that is not known."""
+    with contextlib.suppress(PhrasemtError):  # the note is of another version
+        if path := latest_run(study):
+            status = status_of(path, datetime.now(UTC))
+            return seconds_to_start(status.run, status.jobs)
+    return 0.0
 
 
 def _priced(plan: Plan, prices: Prices, gpus: int | None) -> list[tuple[Job, Costs]]:
@@ -238,10 +256,6 @@ def _why(jobs: Sequence[Job]) -> str:
     for job in jobs:
         reasons.update({reason.why for reason in job.reasons} - {FOLLOWS} or {FOLLOWS})
     return ", ".join(reason if number == len(jobs) else f"{number} {reason}" for reason, number in reasons.items())
-
-
-def _more(names: Sequence[str]) -> str:
-    return f" and {len(names) - 1:,} more" if len(names) > 1 else ""
 
 
 def _hours(hours: float, *, estimated: bool) -> str:

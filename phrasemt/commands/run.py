@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> None:
         next_step = "make install here (first `rm .venv` if it is a link), and activate .venv"
         raise PhrasemtError(what, where=Path.cwd(), found=CHECKOUT, next_step=next_step)
     check.run(Namespace(studies=[options.study], json=False))
-    if not unlock.run(Namespace(cancel=False)):  # which has said why, and what to do
+    if not unlock.unlock(study=study_name(options.study)):  # which has said why, and what to do
         sys.exit(PhrasemtError.exit_code)
     place = ["--snakefile", of_checkout("workflow/Snakefile"), "--profile", of_checkout(options.profile)]
     command = [
@@ -144,7 +144,7 @@ class _Progress(contextlib.ExitStack):
         self._before = set(self._folder.glob("*.json"))
         self._path: Path | None = None
         self._run: RunNote | None = None
-        self._done, self._failed = set[int](), set[datetime]()
+        self._done, self._failed = set[int](), set[tuple[int, datetime]]()
         self._bar: tqdm[Any] = tqdm(disable=True)
         self._next_line = 0.0
 
@@ -164,8 +164,8 @@ class _Progress(contextlib.ExitStack):
                 self._bar.update()
                 number = f"{len(self._done):>{len(str(len(self._run.jobs)))}}/{len(self._run.jobs)}"
                 self.print(f"{number}  {clock(self._run.seconds(now))}  {job.title}")
-            elif job.state == "failed" and job.note and job.note.started not in self._failed:
-                self._failed.add(job.note.started)
+            elif job.state == "failed" and job.note and (place, job.note.started) not in self._failed:
+                self._failed.add((place, job.note.started))
                 if len(self._failed) <= MOST_SHOWN:
                     self.print(failure(job))
             elif job.training:

@@ -13,12 +13,12 @@ log = logging.getLogger("phrasemt.slurm")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         f"Lay the lines of this site, {SITE}, over {DELIVERED}, key by key, and write the result to {COMPLETE}, which "
-        f"`snakemake --profile slurm` then uses. The first call asks Slurm for partitions and writes {SITE}; change "
-        "that file and call this again, also after an update of phrasemt. Git ignores both files."
+        f"`snakemake --profile slurm` then uses. The first call asks Slurm for partitions and limits, for {SITE}; "
+        "change that file and call this again, also after an update of phrasemt. Git ignores both files."
     )
 
 
 def run(options: argparse.Namespace) -> None:
     """Write the files. Raises PhrasemtError when Slurm does not answer, or the lines of the site cannot be read."""
-    for path in write_site():
-        log.info("phrasemt slurm: wrote %s", path)
+    for line in write_site():
+        log.info("phrasemt slurm: %s", line)

@@ -2,8 +2,8 @@
 
 Snakemake locks the files of a run. A run that `kill -9` or a power cut has ended cannot remove its lock. Its stages or
 Slurm jobs may continue without it, and a second run beside them would write the same files. The lock does not say
-whose it is. Processes of other machines, of which there may be several login nodes, are known by the notes that they
-keep (phrasemt/runs/notes.py).
+whose it is. Slurm jobs have the name of their run. Processes of other machines, of which there may be several login
+nodes, are known by the notes that they keep (phrasemt/runs/notes.py).
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import argparse
 import logging
 import os
 import platform
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from phrasemt.artefacts.paths import LOGS
 from phrasemt.errors import PhrasemtError
-from phrasemt.machine.slurm import cancel_jobs_here, jobs_here
-from phrasemt.runs.notes import CLAIMS, StageNote, dead_claims, processes_here, running_notes
+from phrasemt.machine.slurm import end_jobs, jobs_here
+from phrasemt.runs.notes import CLAIMS, RunNote, StageNote, abandoned_jobs, dead_claims, processes_here, running_notes
 
 log = logging.getLogger("phrasemt.unlock")
 
@@ -27,73 +28,101 @@ _BY_HAND = "make sure that no Snakemake works in this folder, on any machine, th
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--cancel", action="store_true", help="cancel the Slurm jobs that the killed run left behind")
+    parser.add_argument("--cancel", action="store_true", help="cancel the Slurm jobs that killed runs left behind")
 
 
-def run(options: argparse.Namespace) -> bool:
-    """Remove Snakemake's locks of this folder, or print what still runs here, or whose they may be.
+def run(options: argparse.Namespace) -> None:
+    """As `unlock`."""
+    unlock(cancel=options.cancel)
 
-    Returns whether a run can begin. Raises PhrasemtError for --cancel while a Snakemake process, of this machine or of
-    another one, waits for the jobs.
+
+def unlock(*, cancel: bool = False, study: str | None = None) -> bool:
+    """Remove Snakemake's locks of killed runs in this folder, or print what still runs here, or whose they may be.
+
+    cancel: end the Slurm jobs of killed runs. study: the one that is to run here now; those of another one may go on.
+    Returns whether a run can begin. Raises PhrasemtError for `cancel` if all Slurm jobs here belong to a living run.
     """
-    running = [process for name, process in _working() if name == "snakemake"]
-    jobs = jobs_here()
-    if jobs and options.cancel:
-        if running:
-            raise PhrasemtError(
-                "the run of these Slurm jobs is still going; nothing was cancelled",
-                where=Path.cwd(),
-                found=f"snakemake, {', '.join(running)}",
-                next_step="end it there (Ctrl-C, or `kill -INT` with its number), which cancels its jobs",
-            )
-        cancel_jobs_here()
-        log.info("unlock: cancelled Slurm jobs %s", ", ".join(jobs))
-    elif jobs and not running:
+    left = abandoned_jobs()
+    if cancel and left:
+        end_jobs(left)
+        log.info("unlock: cancelled Slurm jobs %s", ", ".join(left))
+    elif cancel and (jobs := jobs_here()):
+        raise PhrasemtError(
+            "the run of these Slurm jobs is still going; nothing was cancelled",
+            where=Path.cwd(),
+            found=", ".join(jobs),
+            next_step="end it where it runs (Ctrl-C, or `kill -INT` with its number), which cancels its jobs",
+        )
+    elif of_study := [job for job, note in left.items() if study in (None, note.parents[1].name)]:
         log.info(
             "unlock: Slurm jobs of a run in this folder have not ended: %s. Nothing was done. Next: `phrasemt unlock "
-            "--cancel`, when no Snakemake process waits for them on any login node",
-            ", ".join(jobs),
+            "--cancel`",
+            ", ".join(of_study),
         )
         return False
     claims, locks = dead_claims(), list(LOCKS.glob("*"))
     if locks:
-        working = list(_working(cancelled=jobs))
-        found = ", ".join(f"{name} ({process})" for name, process in working)
-        if running:
+        runs = {path.name: note for path, note in running_notes(LOGS) if isinstance(note, RunNote)}
+        working = list(_working(cancelled=left))
+        snakemakes = [worker for worker in working if worker.name == "snakemake"]
+        stages = [worker for worker in working if worker.name != "snakemake" and worker.run not in runs]
+        if snakemakes:
+            found = ", ".join(map(str, snakemakes))
             log.info("unlock: another run goes on here: %s. A study that makes other files can run beside it", found)
-            return True
-        if working:
-            why, next_step = f"{found} still runs here", "wait for it or end it with `kill`, then run this again"
-        elif others := [lock for lock in locks if os.getuid() not in (0, lock.stat().st_uid)]:
-            # The working folders of the processes of other users are not readable.
-            why, next_step = f"it belongs to another user ({others[0].owner()})", f"let them call this, or {_BY_HAND}"
-        elif not claims:
-            why, next_step = "no run of phrasemt was killed here", _BY_HAND
-        else:
-            why = next_step = ""
-        if why:
-            log.info("unlock: the lock remains, because %s. Next: %s", why, next_step)
+            if stages or not claims or len(snakemakes) > len(runs):  # one has not noted yet what it makes
+                return True
+            outputs = set[str]().union(*(note.outputs for note in runs.values()))
+            locks = [lock for lock in locks if outputs.isdisjoint(_locked_outputs(lock))]
+        elif why := _why_locked(locks, stages, killed=bool(claims)):
+            log.info("unlock: the lock remains, because %s", why)
             return False
-        log.info("unlock: removed the lock of a killed run")
+        if locks:
+            log.info("unlock: removed the lock of a killed run")
     for path in (*locks, *claims):
         path.unlink(missing_ok=True)
     return True
 
 
-def _working(cancelled: Collection[str] = ()) -> Iterator[tuple[str, str]]:
-    """What works in this folder, and the process that does; those of other machines after these.
+def _why_locked(locks: Sequence[Path], stages: Sequence[_Worker], *, killed: bool) -> str | None:
+    """Why locks remain where no Snakemake runs, and what to do. killed: a run of phrasemt was killed here."""
+    if stages:
+        found = ", ".join(map(str, stages))
+        return f"{found} still runs here. Next: wait for it or end it with `kill`, then run this again"
+    # The working folders of the processes of other users are not readable.
+    if others := [lock for lock in locks if os.getuid() not in (0, lock.stat().st_uid)]:
+        return f"it belongs to another user ({others[0].owner()}). Next: let them call this, or {_BY_HAND}"
+    return None if killed else f"no run of phrasemt was killed here. Next: {_BY_HAND}"
+
+
+def _locked_outputs(lock: Path) -> list[str]:
+    """The outputs of the run to which a lock belongs: Snakemake writes N.input.lock and N.output.lock."""
+    path = lock.with_name(lock.name.replace(".input.", ".output."))
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
+@dataclass(frozen=True)
+class _Worker:
+    """What works in this folder: `snakemake` or a stage. place: its process; run: the name of the note of its run."""
+
+    name: str
+    place: str
+    run: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.place})"
+
+
+def _working(cancelled: Collection[str]) -> Iterator[_Worker]:
+    """What works in this folder; what works on other machines after the rest.
 
     cancelled: Slurm jobs that have ended, perhaps without a chance to say so.
     """
-    named = set[tuple[str, int]]()
+    notes = {(note.host, note.pid): note for _, note in (*running_notes(CLAIMS), *running_notes(LOGS))}  # a run: twice
     for process, name in processes_here():
-        named.add((platform.node(), process))
-        yield name, f"process {process}"
-    for _, note in (*running_notes(CLAIMS), *running_notes(LOGS)):
-        if isinstance(note, StageNote):
-            name, ended = note.stage, note.queue_job in cancelled
-        else:
-            name, ended = "snakemake", False
-        if (note.host, note.pid) not in named and not ended:
-            named.add((note.host, note.pid))  # a run has a claim, too
-            yield name, f"process {note.pid} on {note.host}"
+        note = notes.pop((platform.node(), process), None)
+        yield _Worker(name, f"process {process}", note.run if isinstance(note, StageNote) else None)
+    for (host, pid), note in notes.items():
+        if isinstance(note, RunNote):
+            yield _Worker("snakemake", f"process {pid} on {host}")
+        elif note.queue_job not in cancelled:
+            yield _Worker(note.stage, f"process {pid} on {host}", note.run)

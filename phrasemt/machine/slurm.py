@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from phrasemt.errors import PhrasemtError
 
-# The values of slurm-jobname-prefix, to which the plugin appends an identifier of the run, and of slurm-logdir in
-# slurm/profile.yaml.
-JOB_NAME = "phrasemt_"
-LOGS = Path("logs/slurm")
+LOGS = Path("logs/slurm")  # the value of slurm-logdir in slurm/profile.yaml
+# By cgroups, and by an accounting that polls (OverMemoryKill).
+_OUT_OF_MEMORY = re.compile(r"oom[-_ ]?kill|exceeded (?:\w+ )?memory limit|out of memory", re.IGNORECASE)
+_GPUS = re.compile(r"\bgpu(?::[^:(),]+)?:(\d+)")  # gpu:2, gpu:a100:4(S:0-1)
 _SECONDS = 60
 _SECONDS_TO_END = 300  # clusters wait up to minutes between SIGTERM and SIGKILL
 # Sets the variables that phrasemt/training/process_group.py reads. srun runs on the first node.
@@ -77,16 +79,16 @@ def _own_name() -> str:
     return name
 
 
-def jobs_here() -> list[str]:
-    """Numbers of the queued and running Slurm jobs that Snakemake submitted from this folder.
+def jobs_here() -> dict[str, str]:
+    """The names of the queued and running Slurm jobs that were submitted from this folder, by their numbers.
 
-    Returns no numbers if no run used Slurm. Raises PhrasemtError if Slurm does not answer.
+    Returns no jobs if no run used Slurm. Raises PhrasemtError if Slurm does not answer.
     """
     if not LOGS.is_dir() or shutil.which("squeue") is None:
-        return []
+        return {}
     rows = _ask("squeue", "--noheader", "--user", str(os.getuid()), "--format", "%A\t%j\t%Z").splitlines()
     jobs = [row.split("\t") for row in rows if "\t" in row]  # not "CLUSTER: name"; a name may have tabulators
-    return [job for job, name, *_, folder in jobs if name.startswith(JOB_NAME) and Path(folder) == Path.cwd()]
+    return {job: name for job, name, *_, folder in jobs if Path(folder) == Path.cwd()}
 
 
 def cancel(jobs: Iterable[str]) -> None:
@@ -94,32 +96,72 @@ def cancel(jobs: Iterable[str]) -> None:
     _ask("scancel", *jobs)
 
 
-def cancel_jobs_here() -> None:
-    """Cancel the jobs of this folder and wait until they have ended.
+def end_jobs(jobs: Collection[str]) -> None:
+    """Cancel jobs of this folder and wait until they have ended.
 
     Raises PhrasemtError if they do not end or Slurm does not answer.
     """
     end = time.monotonic() + _SECONDS_TO_END
-    while jobs := jobs_here():
+    while left := jobs_here().keys() & set(jobs):
         if time.monotonic() > end:
             next_step = "look at `squeue`; if their node is down, ask the administrators of the cluster"
-            raise PhrasemtError("cancelled Slurm jobs do not end", found=", ".join(jobs), next_step=next_step)
-        cancel(jobs)
+            raise PhrasemtError("cancelled Slurm jobs do not end", found=", ".join(sorted(left)), next_step=next_step)
+        cancel(sorted(left))
         time.sleep(1)
 
 
-def partitions() -> tuple[str, str | None]:
-    """The partition that takes jobs without one, or else the first; and the first of those whose nodes have GPUs.
+def ran_out_of_memory(job: str) -> bool:
+    """Whether the log of a job of this folder says that Slurm killed it for the memory that it used."""
+    logs = (path.read_text(encoding="utf-8", errors="replace") for path in LOGS.rglob(f"{job}.log"))
+    return any(map(_OUT_OF_MEMORY.search, logs))
 
-    Raises PhrasemtError if Slurm does not answer or has no partition.
+
+@dataclass(frozen=True, kw_only=True)
+class Partition:
+    """A partition of the cluster.
+
+    usual: it takes jobs that name none. gpus: of all its nodes; cores and mem_mb: of its largest node, and with GPUs if
+    any node has some; minutes: of its longest job, None for any length.
     """
-    lines = _ask("sinfo", "--noheader", "--format=%P|%G").splitlines()
-    rows = [(name.strip(), resources) for name, bar, resources in (line.partition("|") for line in lines) if bar]
-    if not rows:
+
+    name: str
+    usual: bool
+    gpus: int
+    cores: int
+    mem_mb: int
+    minutes: int | None
+
+
+def partitions() -> list[Partition]:
+    """The partitions of this cluster, in Slurm's order. Raises PhrasemtError if Slurm does not answer or has none."""
+    found: dict[str, Partition] = {}
+    for line in _ask("sinfo", "--noheader", "--exact", "--format=%P|%l|%D|%c|%m|%G").splitlines():
+        if "|" not in line:  # "CLUSTER: name"
+            continue
+        name, longest, nodes, cores, memory, resources = line.split("|")
+        kind = Partition(
+            name=name.rstrip("*"),
+            usual=name.endswith("*"),
+            gpus=int(nodes) * sum(map(int, _GPUS.findall(resources))),
+            cores=int(cores),
+            mem_mb=int(memory),
+            minutes=None if longest in ("infinite", "n/a") else minutes_of(longest),
+        )
+        other = found.setdefault(kind.name, kind)
+        largest = max(other, kind, key=lambda one: (one.gpus > 0, one.mem_mb, one.cores))
+        gpus = kind.gpus if other is kind else other.gpus + kind.gpus
+        found[kind.name] = replace(largest, gpus=gpus)
+    if not found:
         raise PhrasemtError("Slurm has no partition", next_step="see `sinfo`")
-    usual = [name for name, _ in rows if name.endswith("*")] or [rows[0][0]]
-    with_gpus = [name.rstrip("*") for name, resources in rows if "gpu" in resources]
-    return usual[0].rstrip("*"), with_gpus[0] if with_gpus else None
+    return list(found.values())
+
+
+def minutes_of(time: str) -> int:
+    """A time of Slurm: 1-12, 1-12:30, 1-12:30:00, 12:30:00, or 30:00, which are minutes and seconds."""
+    days, has_days, rest = time.rpartition("-")
+    numbers = [int(number) for number in rest.split(":")]
+    hours, minutes, seconds = ([0, *numbers] if len(numbers) == 2 and not has_days else [*numbers, 0, 0])[:3]
+    return (int(days or 0) * 24 + hours) * 60 + minutes + (seconds > 0)
 
 
 def _ask(*command: str) -> str:

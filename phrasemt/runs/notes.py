@@ -22,6 +22,7 @@ import contextlib
 import functools
 import os
 import platform
+import re
 import secrets
 import subprocess
 import threading
@@ -36,6 +37,7 @@ from pydantic import BaseModel, Field
 from phrasemt.artefacts.paths import LOGS
 from phrasemt.errors import StoppedError, message_of
 from phrasemt.files.lines import write_text
+from phrasemt.machine.slurm import jobs_here
 from phrasemt.stages import STAGES
 
 # Names the note of the run that a process belongs to; Snakemake's jobs inherit it, on other machines too.
@@ -50,6 +52,7 @@ _CLOCK_CORRECTED = 60
 _HEARTBEAT = 30.0  # seconds
 _RUNS_KEPT = 20
 _LONGEST_MESSAGE = 2000
+_QUEUE_NAME = re.compile(r"(.+)_(\d{8}T\d{6}-\d+)")
 
 State = Literal["running", "finished", "stopped", "failed"]
 
@@ -230,6 +233,11 @@ class RunNote(_Note, frozen=True):
     jobs: list[PlannedJob]
     commit: str | None = None
 
+    @property
+    def outputs(self) -> set[str]:
+        """The files that its jobs make."""
+        return {path for job in self.jobs for path in job.outputs}
+
 
 def runs_folder(study: str) -> Path:
     return LOGS / study / "runs"
@@ -244,6 +252,26 @@ def new_run(study: str) -> Path:
             path.unlink(missing_ok=True)
             study_of(path).unlink(missing_ok=True)
     return folder.absolute() / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.json"
+
+
+def queue_name(run: Path) -> str:
+    """The name in Slurm's queue of all jobs of the run with this note. `squeue` shows the first letters: the study."""
+    return f"{run.parents[1].name}_{run.stem}"
+
+
+def abandoned_jobs() -> dict[str, Path]:
+    """The Slurm jobs of this folder whose run has ended or was killed, with the path of its note.
+
+    Raises PhrasemtError if Slurm does not answer.
+    """
+    now, abandoned = datetime.now(UTC), dict[str, Path]()
+    for job, name in jobs_here().items():
+        if match := _QUEUE_NAME.fullmatch(name):
+            path = runs_folder(match[1]) / f"{match[2]}.json"
+            note = RunNote.read(path)
+            if note is None or not note.is_running(path, now):
+                abandoned[job] = path
+    return abandoned
 
 
 def running_notes(folder: Path) -> Iterator[tuple[Path, RunNote | StageNote]]:

@@ -7,32 +7,44 @@ Snakemake prefers that one, because its name has a version: the highest that is 
 
 from __future__ import annotations
 
+import contextlib
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import phrasemt
-from phrasemt.errors import PhrasemtError
+from phrasemt.errors import PhrasemtError, did_you_mean
 from phrasemt.files.lines import write_text
 from phrasemt.files.system import digest_file
 from phrasemt.files.yaml import format_yaml, parse_yaml
-from phrasemt.machine.slurm import partitions
+from phrasemt.machine.slurm import minutes_of, partitions
+from phrasemt.stages import STAGES
 
 FOLDER = Path("slurm")
 PARTITION = "slurm_partition"  # the resource that names it
 DELIVERED, SITE, COMPLETE = FOLDER / "profile.yaml", FOLDER / "site.yaml", FOLDER / "profile.v9+.yaml"
 # Resources whose values are names.
-_NAMES = (PARTITION, "slurm_account", "qos", "constraint", "gpu_model", "gres", "reservation", "clusters")
+_NAMES = (PARTITION, "slurm_account", "qos", "constraint", "gpu_model", "gres", "clusters")
+# The other resources that Slurm's plugin or a rule knows.
+_NUMBERS = (
+    *("runtime", "mem_mb", "mem_mb_per_cpu", "cpus_per_task", "cpus_per_gpu", "gpu", "nodes", "tasks", "tasks_per_gpu"),
+    *("tasks_per_node", "mpi", "slurm_extra", "processes", "minutes"),
+)
+_OF_RULES = ("set-resources", "set-threads", "groups")  # sections of a profile, with the names of rules
+LIMITS = "limits"  # of jobs in each partition, in the lines of the site
 _NAME = re.compile(r"[\w.:,+@&|-]*[^\W\d][\w.:,+@&|-]*")
 _TIME = re.compile(r"(\d+-)?\d+(:\d+){0,2}")
 _UNITS = re.compile(r"(?=\d)(?:(\d+)d)? *(?:(\d+)h)? *(?:(\d+)m)?")  # 12h30m
 _UNLIMITED, _YEAR = ("unlimited", "infinite"), 365 * 24 * 60
-_HEAD = "# Written by `phrasemt slurm`; change slurm/site.yaml and call it again. Made from slurm/profile.yaml {}\n"
+_WARNING = re.compile(r"(--signal=\S*@)(\d+)")  # seconds before the end of a job
+_HEAD = "# Written by `phrasemt slurm`; change slurm/site.yaml and call it again. Made from files with sha256 {}\n"
 _EXPLAINED = """\
 # The lines of this site, laid over slurm/profile.yaml key by key by `phrasemt slurm`; null removes a key. For example
 #   default-resources: {slurm_account: NAME, qos: NAME, constraint: NAME}
 #   set-resources: {train_model: {gpu: 2, processes: 2, runtime: 2880}}
+# No job asks for more than the limits of its partition: minutes, MB, and cores of a node.
 """
 
 
@@ -69,57 +81,134 @@ def _resources_of_snakemake(resources: Mapping[str, Any] | None) -> dict[str, An
             days, hours, minutes = (int(number or 0) for number in units.groups())
             result[key] = (days * 24 + hours) * 60 + minutes
         elif _TIME.fullmatch(value):
-            result[key] = _minutes(value)
+            result[key] = minutes_of(value)
     return result
 
 
-def _minutes(time: str) -> int:
-    """A time of Slurm: 1-12, 1-12:30, 1-12:30:00, 12:30:00, or 30:00, which are minutes and seconds."""
-    days, has_days, rest = time.rpartition("-")
-    numbers = [int(number) for number in rest.split(":")]
-    hours, minutes, seconds = ([0, *numbers] if len(numbers) == 2 and not has_days else [*numbers, 0, 0])[:3]
-    return (int(days or 0) * 24 + hours) * 60 + minutes + (seconds > 0)
-
-
-def write_site() -> list[Path]:
+def write_site() -> list[str]:
     """Write the complete profile, and before it the lines of the site as Slurm reports them, if there are none yet.
 
-    Returns the files that were written. Raises PhrasemtError when the lines cannot be read or Slurm does not answer.
+    Returns a line about each file. Raises PhrasemtError when the lines cannot be read or have unknown names, and when
+    Slurm does not answer.
     """
     delivered = parse_yaml(DELIVERED.read_text(encoding="utf-8"))
-    written = []
+    told = []
     if not SITE.exists():
-        write_text(SITE, _EXPLAINED + format_yaml(_lines_of_this_cluster(delivered)))
-        written.append(SITE)
+        lines, choice = _lines_of_this_cluster(delivered)
+        write_text(SITE, _EXPLAINED + format_yaml(lines))
+        told.append(f"wrote {SITE}{choice}")
     try:
         lines = parse_yaml(SITE.read_text(encoding="utf-8")) or {}
+        limits = lines.pop(LIMITS, None) or {}
         if rules := lines.get("set-resources"):
             lines["set-resources"] = {rule: _resources_of_snakemake(of_rule) for rule, of_rule in rules.items()}
         if usual := lines.get("default-resources"):
             lines["default-resources"] = _resources_of_snakemake(usual)
-        complete = merged(delivered, lines)
+        problems = list(_unknown_names(lines))
+        complete = _within_limits(merged(delivered, lines), limits)
     except (ValueError, AttributeError) as error:
         next_step = f"correct it, or remove it and call `phrasemt slurm`. {DELIVERED} shows the keys"
         raise PhrasemtError("not a mapping in YAML", where=SITE, found=str(error), next_step=next_step) from None
-    write_text(COMPLETE, _HEAD.format(digest_file(DELIVERED)) + format_yaml(complete))
-    return [*written, COMPLETE]
+    if "clusters" not in str(complete):  # sinfo knows the partitions of one cluster
+        with contextlib.suppress(PhrasemtError):  # no Slurm here, or it does not answer
+            problems += _unknown_partitions(complete)
+    if problems:
+        raise PhrasemtError("; ".join(problems), where=SITE, next_step="correct it, then `phrasemt slurm` again")
+    digests = f"{digest_file(DELIVERED)} {digest_file(SITE)}"
+    write_text(COMPLETE, _HEAD.format(digests) + format_yaml(complete))
+    return [*told, f"wrote {COMPLETE}"]
 
 
-def _lines_of_this_cluster(delivered: Mapping[str, Any]) -> dict[str, Any]:
-    usual, with_gpus = partitions()
+def _unknown_names(lines: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with names of rules and resources. A limit for all jobs together may have any name."""
+    allowed = {*_NAMES, *_NUMBERS, *(lines.get("resources") or {})}
+    used = [("default-resources", lines.get("default-resources") or {})]
+    for section in _OF_RULES:
+        for rule, resources in (lines.get(section) or {}).items():
+            if rule not in STAGES:
+                yield f"{section}: no such rule: {rule}{did_you_mean(rule, STAGES)}"
+            if section == "set-resources":
+                used.append((f"{section}: {rule}", resources or {}))
+    for place, resources in used:
+        for name in resources.keys() - allowed:
+            yield f"{place}: no such resource: {name}{did_you_mean(name, allowed)}"
+
+
+def _unknown_partitions(profile: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the partitions that Slurm does not have. Raises PhrasemtError if Slurm does not answer."""
+    names = {partition.name for partition in partitions()}
+    asked = {
+        resources.get(PARTITION) for resources in (profile["default-resources"], *profile["set-resources"].values())
+    }
+    for value in sorted(str(value).strip("'") for value in asked if value):
+        if _NAME.fullmatch(value) and (absent := set(value.split(",")) - names):
+            yield f"no such partition: {', '.join(sorted(absent))} (Slurm has {', '.join(sorted(names))})"
+
+
+def _within_limits(profile: dict[str, Any], limits: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
+    """A profile in which no job asks for more than its partition has, and is warned after half of its time."""
+    usual, of_rules, threads = (profile[key] for key in ("default-resources", "set-resources", "set-threads"))
+
+    def limit_of(resources: Mapping[str, Any]) -> Mapping[str, int]:
+        return limits.get(str(resources.get(PARTITION)).strip("'"), {})
+
+    def limited(own: Mapping[str, Any]) -> dict[str, Any]:
+        """The resources of a rule: its own, and usual ones that would not fit into its own partition."""
+        asked, result = usual | own, dict(own)
+        limit = limit_of(asked)
+        for key in ("runtime", "mem_mb"):
+            if key in limit and key in asked and own.keys() & {key, PARTITION}:
+                result[key] = _at_most(limit[key], asked[key])
+        if isinstance(minutes := result.get("runtime"), int) and isinstance(extra := result.get("slurm_extra"), str):
+            for warning in _WARNING.finditer(extra):
+                result["slurm_extra"] = extra.replace(warning[0], f"{warning[1]}{min(int(warning[2]), 30 * minutes)}")
+        return result
+
+    return profile | {
+        "default-resources": limited(usual),
+        "set-resources": {rule: limited(own) for rule, own in of_rules.items()},
+        "set-threads": {
+            rule: _at_most(limit_of(usual | of_rules.get(rule, {})).get("cores", number), number)
+            for rule, number in threads.items()
+        },
+    }
+
+
+def _at_most(limit: int, value: Any) -> Any:
+    """A number, or an expression of Snakemake, that is not above a limit."""
+    return min(limit, value) if isinstance(value, int) else f"min({limit}, {value})"
+
+
+def _lines_of_this_cluster(delivered: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """The first lines of a site, and which of several partitions with GPUs they name."""
+    every = partitions()
+    usual = next((one for one in every if one.usual), every[0])
+    with_gpus = sorted(
+        (one for one in every if one.gpus), key=lambda one: (one.minutes or math.inf, one.gpus), reverse=True
+    )
     on_gpus = [rule for rule, resources in delivered["set-resources"].items() if "gpu" in resources]
-    lines = {PARTITION: with_gpus} if with_gpus else {PARTITION: None, "gpu": None}
-    return {"default-resources": {PARTITION: usual}, "set-resources": dict.fromkeys(on_gpus, lines)}
+    lines = {PARTITION: with_gpus[0].name} if with_gpus else {PARTITION: None, "gpu": None}
+    limits = {
+        one.name: {"mem_mb": one.mem_mb, "cores": one.cores} | ({"runtime": one.minutes} if one.minutes else {})
+        for one in every
+    }
+    names, choice = ", ".join(one.name for one in with_gpus), ""
+    if len(with_gpus) > 1:
+        why = "whose jobs may be longest, or else which has the most GPUs; change it there"
+        choice = f"; of the partitions with GPUs ({names}) it names {with_gpus[0].name}, {why}"
+    values = {"default-resources": {PARTITION: usual.name}, "set-resources": dict.fromkeys(on_gpus, lines)}
+    return values | {LIMITS: limits}, choice
 
 
 def outdated_site() -> str | None:
-    """What to say when the complete profile was made from another profile than the present one; None otherwise."""
-    if not COMPLETE.is_file() or not DELIVERED.is_file():
+    """What to say when the complete profile was made from other files than the present ones; None otherwise."""
+    if not DELIVERED.is_file() or not (SITE.is_file() or COMPLETE.is_file()):
         return None
-    with COMPLETE.open(encoding="utf-8") as stream:
-        if digest_file(DELIVERED) in stream.readline():
-            return None
-    return f"{DELIVERED} has changed since {COMPLETE} was made from it. Next: `phrasemt slurm`"
+    head = COMPLETE.read_text(encoding="utf-8").partition("\n")[0] if COMPLETE.is_file() else ""
+    for path in (DELIVERED, SITE):
+        if path.is_file() and digest_file(path) not in head:
+            return f"{path} has changed since {COMPLETE} was made from it. Next: `phrasemt slurm`"
+    return None
 
 
 CHECKOUT = Path(phrasemt.__file__).parents[1]  # the installed one

@@ -12,6 +12,7 @@ import os
 import re
 import signal
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,21 +30,24 @@ from phrasemt.files.lines import write_text
 from phrasemt.files.source_file import LOCK
 from phrasemt.machine.gpus import visible_gpus
 from phrasemt.machine.launch import refuse_stray_rank
-from phrasemt.machine.slurm import cancel, jobs_here
+from phrasemt.machine.slurm import cancel, jobs_here, ran_out_of_memory
 from phrasemt.runs.notes import (
     CONSOLE,
     RUN,
     PlannedJob,
     RunNote,
+    StageNote,
     State,
+    abandoned_jobs,
     claim,
     commit_of_code,
     heartbeat,
     new_run,
     now,
-    processes_here,
+    queue_name,
     run_of_this_process,
     running_notes,
+    stage_note,
 )
 from phrasemt.runs.notes import study_of as copy_of_study
 from phrasemt.runs.site import outdated_site
@@ -61,6 +65,12 @@ _OF_FAILED_JOBS = (
     "Exiting because a job execution failed",
     "At least one job did not complete successfully",
 )
+# What the plugin for Slurm says of a job that was not taken, and Slurm's names of limits that other jobs make room for:
+# AssocMaxSubmitJobLimit, QOSMaxSubmitJobPerUserLimit, AssocGrpSubmitJobsLimit.
+_REFUSAL = re.compile(r"SLURM sbatch failed\. The error message was '(.*?)'\.\n", re.DOTALL)
+_STATE = re.compile(r"SLURM status is: '(\w+)'")
+_QUEUE_FULL = re.compile(r"\w+Submit\w*Limit")
+_SECONDS_BETWEEN_SUBMISSIONS = 60
 _GPUS = re.compile(r"\bgpus?(?:-per-node)?[:=](?:[^\W\d]\w*:)?(\d+)")  # gpu:2, gpu:a100:2, --gpus-per-node=4
 
 
@@ -132,7 +142,7 @@ def _prepare(workflow: Any, study: Study, path: Path) -> Flow:
         if workflow.resource_settings.nodes and workflow.resource_settings.cores == 1:
             # So does Snakemake begin a dry run for a cluster, and would show that no job had more than one core.
             workflow.global_resources["_cores"] = sys.maxsize
-        if (warning := outdated_site()) is not None:
+        if not Journal.quiet and (warning := outdated_site()) is not None:  # `phrasemt run` has said it
             print(f"phrasemt: warning: {warning}", file=sys.stderr)
     compiled = Path(os.environ.get(CACHE) or DEFAULT_CACHE, "compiled").absolute()
     folders = (CACHE, DEFAULT_CACHE), (LOCK, path.with_suffix(".lock")), ("TORCHINDUCTOR_CACHE_DIR", compiled)
@@ -155,13 +165,8 @@ def _prepare(workflow: Any, study: Study, path: Path) -> Flow:
 def begin(workflow: Any, log: list[str]) -> None:
     """Prepare a run before its first job. log: paths of Snakemake's log files.
 
-    Ends it, with exit code 2, when Slurm jobs of another one that is dead still write here, and when GPUs are missing.
+    Ends it, with exit code 2, when other work makes its files, and when GPUs are missing.
     """
-    others = [process for process, name in processes_here() if name == "snakemake"]
-    if (jobs := jobs_here()) and not others:  # while another one runs, Snakemake's locks tell them apart
-        what = "Slurm jobs of a run that ended still write in this folder"
-        next_step = "`phrasemt unlock --cancel`, then run again; or wait until they have ended"
-        raise PhrasemtError(what, found=", ".join(jobs), next_step=next_step)
     refuse_absent_gpus(workflow)
     assert Journal.opened is not None
     Journal.opened.begin(log)
@@ -238,33 +243,87 @@ def name_of(job: Any) -> str:
 
 
 def refuse_same_outputs(jobs: Sequence[PlannedJob]) -> None:
-    """Raise PhrasemtError while another run, on any machine, makes outputs of these jobs.
+    """Raise PhrasemtError while another run, on any machine, or what a killed one left in Slurm's queue makes outputs
+    of these jobs.
 
     Snakemake's lock is not enough: people remove it, and of two runs in one folder the first that ends removes both.
     """
     outputs = {path for job in jobs for path in job.outputs}
     for path, run in running_notes(LOGS):
-        if isinstance(run, RunNote) and (same := outputs & {path for job in run.jobs for path in job.outputs}):
+        if isinstance(run, RunNote) and (same := outputs & run.outputs):
             raise PhrasemtError(
                 "another run makes the same files",
                 where=f"{min(same)} and {len(same) - 1:,} more" if len(same) > 1 else min(same),
                 found=f"snakemake, process {run.pid} on {run.host}, {path}",
                 next_step="wait until it has ended (`phrasemt status`), then run this again",
             )
+    ended = ((job, RunNote.read(path)) for job, path in abandoned_jobs().items())
+    if same_files := [job for job, run in ended if run is None or outputs & run.outputs]:
+        what = "Slurm jobs of a run that ended still write in this folder"
+        next_step = "`phrasemt unlock --cancel`, then run again; or wait until they have ended"
+        raise PhrasemtError(what, found=", ".join(same_files), next_step=next_step)
 
 
-def cancel_jobs_left() -> None:
-    """Cancel the Slurm jobs that a run of this folder has left in the queue when it ended.
+def cancel_jobs_left(run: Path) -> None:
+    """Cancel the Slurm jobs that the run with this note has left in the queue when it ended.
 
     While Snakemake asks for the states of its jobs, its list of active jobs is empty, and Ctrl-C cancels none
-    (snakemake-interface-executor-plugins 9.4.0). The jobs of two runs of one folder cannot be told apart, so they stay
-    while another run lives. If Slurm does not answer, the next run names the jobs.
+    (snakemake-interface-executor-plugins 9.4.0). If Slurm does not answer, the next run names the jobs.
     """
-    if any(isinstance(note, RunNote) for _, note in running_notes(LOGS)):
-        return
     with contextlib.suppress(PhrasemtError):
-        if left := jobs_here():
+        if left := [job for job, name in jobs_here().items() if name == queue_name(run)]:
             cancel(left)
+
+
+def _prepare_slurm(executor: Any, run: Path) -> None:
+    """Give the jobs of the plugin for Slurm (2.8.0) a name, and say in the notes of stages what becomes of them."""
+    executor.run_uuid = queue_name(run)  # the plugin asks for the states of all jobs of this name
+    executor._fallback_account_arg = ""  # its guess calls `sacct` with options that no version knows
+    os.environ.setdefault("SBATCH_OPEN_MODE", "append")  # the log of a job that was in the queue again
+    report, told = executor.report_job_error, list[str]()
+
+    def submit_again(job: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # the run has ended
+            executor._job_submission_executor.submit(executor.run_job, job)
+
+    def report_error(info: Any, msg: str | None = None, **kwargs: Any) -> None:
+        refusal = _REFUSAL.match(msg or "")
+        if refusal and (limit := _QUEUE_FULL.search(refusal[1])):
+            if limit[0] not in told:
+                told.append(limit[0])
+                print(f"Slurm takes no more jobs now ({limit[0]}): they are submitted again every minute", flush=True)
+            timer = threading.Timer(_SECONDS_BETWEEN_SUBMISSIONS, submit_again, [info.job])
+            timer.daemon = True
+            timer.start()
+            return
+        if refusal:
+            msg = "sbatch refused the job: " + " ".join(refusal[1].replace("sbatch: error: ", "").split())
+        jobs = getattr(info.job, "jobs", [info.job])  # of a group, which may have begun only some of them
+        for job in jobs:
+            _note_failure(job, run, info.external_jobid, msg or "", begun=len(jobs) == 1 or bool(refusal))
+        report(info, msg=msg, **kwargs)
+
+    executor.report_job_error = report_error
+
+
+def _note_failure(job: Any, run: Path, queue_job: str | None, message: str, *, begun: bool) -> None:
+    """Note why a job of Slurm failed, unless its stage has said so. message: the plugin's."""
+    path = stage_note(next(iter(job.log), ""))
+    note = StageNote.read(path)
+    if note is None or (note.run, note.queue_job) != (run.name, queue_job):
+        if not begun:
+            return
+        note = StageNote(stage=job.rule.name, run=run.name, queue_job=queue_job)
+    elif note.state != "running":
+        return
+    if state := _STATE.search(message):
+        if state[1] == "OUT_OF_MEMORY" or ran_out_of_memory(str(queue_job)):
+            message = (
+                f"Slurm killed job {queue_job}, which needs more memory than its mem_mb: {job.resources.get('mem_mb')}"
+            )
+        else:
+            message = f"Slurm ended job {queue_job}: {state[1]}"
+    note.model_copy(update={"state": "failed", "ended": now(), "error": message}).write(path)
 
 
 class Journal:
@@ -304,6 +363,8 @@ class Journal:
         write_text(copy_of_study(self._path), self._text)
         self._note.write(self._path)
         os.environ[RUN] = str(self._path)
+        if hasattr(executor := self.workflow.scheduler._executor, "run_uuid"):  # the plugin for Slurm
+            _prepare_slurm(executor, self._path)
         self._heart.enter_context(heartbeat(self._path))
 
     def fail(self) -> None:
@@ -311,7 +372,7 @@ class Journal:
         scheduler = self.workflow.scheduler  # which has errors of jobs and of executors, or was interrupted
         self.end("failed" if scheduler._errors or scheduler._executor_error else "stopped")
         if self._path is not None:  # otherwise jobs of another run may be the reason
-            cancel_jobs_left()
+            cancel_jobs_left(self._path)
             if not self.quiet:
                 print(*failures(status_of(self._path, now())), sep="\n", file=sys.stderr)
 

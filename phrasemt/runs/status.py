@@ -8,6 +8,7 @@ and failed look alike to it.
 from __future__ import annotations
 
 import contextlib
+import statistics
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -68,7 +69,10 @@ class JobStatus:
         """What is known of a job that runs or has failed."""
         assert self.note is not None
         if self.state == "failed":
-            return "error" if self.note.state == "failed" else DISAPPEARED
+            if self.note.state != "failed":
+                return DISAPPEARED
+            error = (self.note.error or "").partition("\n")[0][:200]
+            return "error" if any(error[:80] in line for line in self.last_lines) else error
         time = f"for {clock(self.note.seconds(now))}"
         return f"{time}, {describe_training(self.training)}" if self.training else time
 
@@ -187,7 +191,7 @@ def job_status(job: PlannedJob, run: str, now: datetime) -> JobStatus:
 
 def _expected(run: RunNote, jobs: Sequence[JobStatus], now: datetime) -> dict[str, Any]:
     """The fields of a status that say when the run ends. What has failed, and what is blocked by it, takes no time."""
-    recorded = Recorded(run.study)
+    recorded, start = Recorded(run.study), seconds_to_start(run, jobs)
     left, overdue, unknown = [], [], 0
     for job in jobs:
         seconds: float | None = 0.0
@@ -202,9 +206,23 @@ def _expected(run: RunNote, jobs: Sequence[JobStatus], now: datetime) -> dict[st
             if seconds is not None and job.note:
                 seconds -= job.note.seconds(now)
                 overdue += [job] * (seconds < 0)
-        left.append((job.planned, max(0.0, seconds or 0.0)))
+        left.append((job.planned, max(0.0, seconds or 0.0) + (start if job.state == "waiting" else 0.0)))
     seconds_left = seconds_needed(left, run.cores)
     return {"seconds_left": seconds_left, "unknown": unknown, "overdue": overdue}
+
+
+def seconds_to_start(run: RunNote, jobs: Sequence[JobStatus]) -> float:
+    """The median time that a job of a cluster waited after those before it: to be submitted, and for Slurm.
+
+    jobs: of the run. 0 on this machine, and as long as no job has begun.
+    """
+    waits = list[float]()
+    for job in jobs if run.cores is None else ():
+        before = [note.ended for other in job.planned.after if (note := jobs[other].note)]
+        ends = [end for end in before if end is not None]
+        if job.note and len(ends) == len(job.planned.after):
+            waits.append((job.note.started - max([run.started, *ends])).total_seconds())
+    return max(0.0, statistics.median(waits)) if waits else 0.0
 
 
 def failures(status: Status) -> Iterator[str]:

@@ -29,8 +29,8 @@ def job(rule: str, dataset: str | None, system: str | None, *reasons: Reason) ->
     return Job(planned=invented_runs.job(rule, f"{dataset}/{system}", wildcards=wildcards), reasons=list(reasons))
 
 
-def said(*jobs: Job, datasets: tuple[str, ...] = ("demo", "mine")) -> list[str]:
-    plan = Plan(study="demo", datasets=list(datasets), cores=2, jobs=list(jobs))
+def said(*jobs: Job, datasets: tuple[str, ...] = ("demo", "mine"), cores: int | None = 2) -> list[str]:
+    plan = Plan(study="demo", datasets=list(datasets), cores=cores, jobs=list(jobs))
     of_job = {"of": lambda job: Costs(core_hours=0.5), "share_to_annotate": lambda job: 1}
     prices: Any = SimpleNamespace(**of_job, basis=lambda: ["assumed: figures"])
     return [line.strip() for line in describe(plan, prices)]
@@ -49,6 +49,21 @@ def test_costs_come_with_what_they_rest_on() -> None:
     assert "GPU h" not in lines[1], "no job uses a GPU"
     assert "time: about 45 minutes on 2 cores" in lines
     assert "~: no such job has finished here yet; assumed: figures" in lines
+
+
+def test_the_time_on_a_cluster_counts_the_start_of_jobs_as_measured() -> None:
+    """In the last run a job began after ten minutes; the same job took half an hour before."""
+    known = job("train_model", "demo", "a")
+    took(known.planned, 1800)
+    assert "time: about 30 minutes or more, the longest chain, without the time that jobs wait for Slurm" in said(
+        known, cores=None
+    )
+    invented_runs.begun(known.planned, cores=None, started=invented_runs.ago(seconds=700))
+    invented_runs.stage(known.planned, state="finished", started=invented_runs.ago(seconds=100))
+    assert (
+        "time: about 40 minutes or more, the longest chain, with about 10 minutes for Slurm to start a job, as in the "
+        "last run"
+    ) in said(known, cores=None)
 
 
 def power_of(

@@ -170,6 +170,21 @@ def test_jobs_without_a_record_take_the_time_of_their_rule_or_are_named(status: 
     assert "expected end: not known" in status("demo")[1]
 
 
+def test_waiting_jobs_of_a_cluster_start_as_late_as_those_before(status: Status) -> None:
+    """The longest chain of what is left has two jobs of an hour, and Slurm started the others after 120 s."""
+    chain = [
+        job("translate_examples", "a"),
+        *(job("translate_examples", name, place) for place, name in enumerate("bcd")),
+    ]
+    for planned in chain:
+        took(planned, 3600)
+    for cores, expected in ((None, "2:04:00"), (9, "2:00:00")):
+        begun(*chain, cores=cores, started=ago(seconds=1000))
+        stage(chain[0], state="finished", started=ago(seconds=880), ended=ago(seconds=700))
+        stage(chain[1], state="finished", started=ago(seconds=580), ended=ago(seconds=500))
+        assert f"(in {expected})" in status("demo")[1]
+
+
 def test_a_job_that_takes_longer_than_expected_is_named(status: Status) -> None:
     slow, after = job("translate_examples", "a"), job("score_system", "b", 0)
     took(slow, 60)

@@ -7,7 +7,7 @@ import platform
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,9 @@ import pytest
 from invented_runs import RUN, ago, begun, gone, job, keep_silent, stage
 from workplace import STUDY
 
-from phrasemt.commands.unlock import LOCKS
+from phrasemt.commands.unlock import LOCKS, unlock
 from phrasemt.errors import PhrasemtError
-from phrasemt.runs.notes import CLAIMS, StageNote
+from phrasemt.runs.notes import CLAIMS, StageNote, queue_name
 from phrasemt.runs.start import refuse_same_outputs
 
 LOCK = LOCKS / "0.output.lock"
@@ -58,8 +58,7 @@ def _running_elsewhere() -> None:
 
 
 def _other_study_running_elsewhere() -> None:
-    other = Path("logs/other/runs/one.json")
-    begun(TRAINING, pid=17).write(other)
+    begun(job("train_model", "two", outputs=[LOCK.read_text().strip()]), pid=17).write(Path("logs/other/runs/one.json"))
     _killed()
 
 
@@ -120,24 +119,68 @@ def test_the_lock_of_another_user_remains(phrasemt: Callable[..., Any], monkeypa
     assert LOCK.exists()
 
 
+OTHER = Path("logs/other/runs/20260101T000000-2.json")
+
+
+class Queue:
+    """Slurm's queue. jobs: their names by their numbers."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, str] = {}
+
+    def end(self, jobs: Iterable[str]) -> None:
+        for number in list(jobs):
+            del self.jobs[number]
+
+
+@pytest.fixture
+def queue(monkeypatch: pytest.MonkeyPatch) -> Queue:
+    queue = Queue()
+    for module in ("phrasemt.commands.unlock", "phrasemt.runs.notes"):
+        monkeypatch.setattr(f"{module}.jobs_here", lambda: dict(queue.jobs))
+    monkeypatch.setattr("phrasemt.commands.unlock.end_jobs", queue.end)
+    return queue
+
+
 def test_jobs_that_a_run_on_another_login_node_waits_for_are_not_cancelled(
-    phrasemt: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    queue: Queue, phrasemt: Callable[..., Any]
 ) -> None:
-    jobs = ["5"]
-    monkeypatch.setattr("phrasemt.commands.unlock.jobs_here", lambda: list(jobs))
-    monkeypatch.setattr("phrasemt.commands.unlock.cancel_jobs_here", jobs.clear)
+    queue.jobs = {"5": queue_name(RUN)}
     _running_elsewhere()
     stage(TRAINING, host="node7", queue_job="5")
     said = phrasemt("unlock", "--cancel")
     assert said.code == 2
-    assert "nothing was cancelled (found snakemake, process 17 on elsewhere)" in said.err
-    assert jobs
-    with monkeypatch.context() as of_stage:
-        of_stage.setattr("phrasemt.commands.unlock.processes_here", lambda: [(17, "train_model")])
-        assert phrasemt("unlock", "--cancel").code == 2, "a process here may have the number of one elsewhere"
+    assert "nothing was cancelled (found 5)" in said.err
+    assert queue.jobs
     _killed()
     assert phrasemt("unlock", "--cancel").code == 0
     assert not LOCK.exists(), "a job that Slurm has ended is dead, even if it could not say so"
+
+
+def test_jobs_and_lock_of_a_killed_run_beside_one_of_another_study(queue: Queue, phrasemt: Callable[..., Any]) -> None:
+    """Jobs of the dead run are named and cancelled; those of the living one, and its lock, stay."""
+    queue.jobs = {"5": queue_name(RUN), "6": queue_name(OTHER), "7": "a job of somebody"}
+    _killed()
+    stage(TRAINING, host="node7", queue_job="5")
+    begun(job("train_model", "two", outputs=["results/other/table.md"]), study="other", pid=17).write(OTHER)
+    begun(TRAINING, **HERE, pid=gone())
+    of_other = [LOCKS / f"1.{kind}.lock" for kind in ("input", "output")]
+    for lock in of_other:
+        lock.write_text("results/other/table.md\n")
+    refuse_same_outputs([job("train_model", "another")])
+    with pytest.raises(PhrasemtError, match=r"Slurm jobs of a run that ended still write in this folder \(found 5\)"):
+        refuse_same_outputs([TRAINING])
+    assert "a run in this folder have not ended: 5. Nothing was done. Next: `phrasemt unlock --cancel`" in (
+        phrasemt("unlock").err
+    )
+    assert unlock(study="other"), "it may run"
+    assert not unlock(study="demo")
+    said = phrasemt("unlock", "--cancel").err
+    assert "unlock: cancelled Slurm jobs 5" in said
+    assert "removed the lock" in said
+    assert queue.jobs.keys() == {"6", "7"}
+    assert set(LOCKS.iterdir()) == set(of_other)
+    refuse_same_outputs([TRAINING])
 
 
 def test_no_run_begins_beside_one_that_makes_the_same_files() -> None:

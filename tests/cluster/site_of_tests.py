@@ -118,14 +118,18 @@ class Site(Workplace):
                 stdout=messages, stderr=subprocess.STDOUT, text=True,
             )  # fmt: skip
 
+    def instead_of(self, program: str, patch: pytest.MonkeyPatch, before: str) -> None:
+        """Let lines of a shell run before each call of a program of Slurm."""
+        path = self.folder / "bin" / program
+        path.parent.mkdir()
+        path.write_text(f'#!/bin/sh\n{before}\nexec {shutil.which(program)} "$@"\n')
+        path.chmod(0o755)
+        patch.setenv("PATH", f"{path.parent}{os.pathsep}{os.environ['PATH']}")
+
     def slow_states(self, patch: pytest.MonkeyPatch) -> Path:
         """Let Slurm take two seconds to answer Snakemake's question for states; returns a file that each one writes."""
-        squeue, asked = self.folder / "bin" / "squeue", self.folder / "asked"
-        squeue.parent.mkdir()
-        slow = f'case "$*" in *--states=all*) : > {asked}; sleep 2;; esac'
-        squeue.write_text(f'#!/bin/sh\n{slow}\nexec {shutil.which("squeue")} "$@"\n')
-        squeue.chmod(0o755)
-        patch.setenv("PATH", f"{squeue.parent}{os.pathsep}{os.environ['PATH']}")
+        asked = self.folder / "asked"
+        self.instead_of("squeue", patch, f'case "$*" in *--states=all*) : > {asked}; sleep 2;; esac')
         return asked
 
     def finish(self, run: subprocess.Popen[str], *, code: int = 0, patience: float = PATIENCE) -> str:

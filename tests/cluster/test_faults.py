@@ -18,7 +18,8 @@ from one_host_slurm import ask, file_system, kill_node, restarts, start_node, wa
 from site_of_tests import PATIENCE, Site, has_heard, resume
 from workplace import Workplace
 
-from phrasemt.runs.notes import CLAIMS
+from phrasemt.machine.slurm import ran_out_of_memory
+from phrasemt.runs.notes import CLAIMS, queue_name
 
 
 def _ends_as(untouched: Site, site: Site) -> None:
@@ -58,15 +59,34 @@ def test_a_job_that_fails_again_ends_the_run(site: Site, untouched: Site) -> Non
     _ends_as(untouched, site)
 
 
-def test_a_job_out_of_memory_gets_more(site: Site, untouched: Site) -> None:
+def test_a_job_out_of_memory_gets_more(site: Site, untouched: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.finish(site.start(site.record, "--set-resources", "train_model:mem_mb=attempt * 400"))
     first, second = sorted(site.jobs(), key=int)
     assert list(site.jobs("failed")) == [first]
+    with monkeypatch.context() as there:
+        there.chdir(site.folder)
+        assert [ran_out_of_memory(job) for job in (first, second)] == [True, False]
+    note = max(site.folder.glob("logs/tiny/runs/*.json"))
+    assert ask("squeue", "-h", "-t", "all", "-j", first, "-o", "%j").strip() == queue_name(note)
     assert [ask("squeue", "-h", "-t", "all", "-j", job, "-o", "%m").strip() for job in (first, second)] == [
         "400M",
         "800M",
     ]
     _ends_as(untouched, site)
+
+
+def test_a_full_queue_fails_no_job(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit needs Slurm's database, so a stand-in for sbatch says it, once. The profile allows one retry."""
+    site.instead_of(
+        "sbatch",
+        monkeypatch,
+        "[ -e asked ] || { : > asked; echo 'sbatch: error: AssocMaxSubmitJobLimit'"
+        " >&2; echo 'sbatch: error: Batch job submission failed: Job violates accounting/QOS policy' >&2; exit 1; }",
+    )
+    messages = site.finish(site.start(site.record))
+    assert "Slurm takes no more jobs now (AssocMaxSubmitJobLimit)" in messages
+    assert "Error in rule" not in messages
+    assert len(site.jobs()) == 1
 
 
 def test_a_training_whose_time_is_up_saves_and_comes_back(site: Site, untouched: Site) -> None:
@@ -82,6 +102,10 @@ def test_a_training_whose_time_is_up_saves_and_comes_back(site: Site, untouched:
     assert "Error in rule" not in site.finish(run)
     assert list(site.jobs()) == [job]
     assert restarts(job) == 1
+    (of_slurm,) = site.folder.glob(f"logs/slurm/*/*/{job}.log")
+    assert of_slurm.read_text().count("Building DAG") == 4, "two Snakemakes for each of two parts"
+    (of_stage,) = site.folder.glob("logs/tiny/train_model/**/base.1.log")
+    assert "the Slurm job comes back\n" in of_stage.read_text(), "the second part does not begin it anew"
     _ends_as(untouched, site)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from snakemake.cli import get_profile_dir
@@ -14,8 +15,17 @@ from snakemake.cli import get_profile_dir
 from phrasemt.cli import main
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.yaml import parse_yaml
-from phrasemt.machine.slurm import cancel_jobs_here, jobs_here, on_nodes, partitions, requeue_this_job
-from phrasemt.runs.site import COMPLETE, DELIVERED, SITE, outdated_site
+from phrasemt.machine.slurm import (
+    Partition,
+    end_jobs,
+    jobs_here,
+    on_nodes,
+    partitions,
+    ran_out_of_memory,
+    requeue_this_job,
+)
+from phrasemt.runs.site import COMPLETE, DELIVERED, PARTITION, SITE, outdated_site
+from phrasemt.stages import STAGES
 
 
 class StandIn:
@@ -110,45 +120,77 @@ def test_processes_find_each_other(slurm: StandIn, monkeypatch: pytest.MonkeyPat
         assert 20_000 <= int(port) < 32_768, "Linux gives the ports above to connections"
 
 
-def test_jobs_are_those_that_snakemake_sent_from_this_folder(slurm: StandIn) -> None:
+def test_jobs_are_those_of_this_folder(slurm: StandIn) -> None:
     here = Path.cwd()
-    slurm.says("squeue", f"1\tphrasemt_ab\t{here}\n2\tphrasemt_cd\t{here}/other\n3\tmine\t{here}\n")
-    assert jobs_here() == []
+    slurm.says("squeue", f"1\tdemo_20260101T000000-1\t{here}\n2\tdemo_20260101T000000-2\t{here}/other\n")
+    assert jobs_here() == {}
     assert not slurm.calls, "no run has used Slurm here"
     (here / "logs/slurm").mkdir(parents=True)
-    assert jobs_here() == ["1"]
-    slurm.says("squeue", f"CLUSTER: one\n4\ta name\twith\ttabs\t{here}\n5\tphrasemt_a b\tc\t{here}\n")
-    assert jobs_here() == ["5"]
+    assert jobs_here() == {"1": "demo_20260101T000000-1"}
+    slurm.says("squeue", f"CLUSTER: one\n4\ta name\twith\ttabs\t{here}/other\n5\ta b\tc\t{here}\n")
+    assert jobs_here().keys() == {"5"}
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        (
+            "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed.",
+            True,
+        ),
+        ("slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.batch.", True),
+        ("slurmstepd: error: Step 7.0 exceeded memory limit (433152 > 409600), being killed", True),
+        ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***", False),
+    ],
+)
+def test_the_log_of_a_job_says_whether_its_memory_was_too_small(log: str, expected: bool, slurm: StandIn) -> None:
+    path = Path("logs/slurm/rule_train_model/demo_base_1/7.log")
+    path.parent.mkdir(parents=True)
+    path.write_text(f"some words\n{log}\n")
+    assert ran_out_of_memory("7") == expected
+    assert not ran_out_of_memory("17")
+
+
+# Name, longest job, nodes, and of each of them cores, MB and further resources, as `sinfo` says it.
+NODES = "|1-00:00:00|4|32|128000|(null)\n"
+GPU_NODES = "|2-00:00:00|2|64|512000|gpu:a100:4(S:0-1)\n"
 
 
 def test_partitions_with_blanks_and_of_a_named_cluster(slurm: StandIn) -> None:
-    slurm.says("sinfo", "CLUSTER: one\nlong jobs|(null)\ncore*|(null)\nbig gpus|gpu:a100:4\n")
-    assert partitions() == ("core", "big gpus")
+    slurm.says(
+        "sinfo", f"CLUSTER: one\nlong jobs{NODES}core*{NODES}core*|1-00:00:00|1|8|4000|(null)\nbig gpus{GPU_NODES}"
+    )
+    core, gpus = partitions()[1:]
+    assert core == Partition(name="core", usual=True, gpus=0, cores=32, mem_mb=128000, minutes=1440)
+    assert gpus == Partition(name="big gpus", usual=False, gpus=8, cores=64, mem_mb=512000, minutes=2880)
 
 
-def test_cancelling_waits_for_the_end(slurm: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_with_gpus_are_those_that_count_in_a_mixed_partition(slurm: StandIn) -> None:
+    slurm.says(
+        "sinfo", "all*|infinite|9|8|900000|(null)\nall*|infinite|1|4|4000|gpu:2,tmp:1\nall*|infinite|2|4|8000|gpu:1\n"
+    )
+    assert partitions() == [Partition(name="all", usual=True, gpus=4, cores=4, mem_mb=8000, minutes=None)]
+
+
+def test_cancelling_waits_for_the_end_and_leaves_other_jobs(slurm: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("logs/slurm").mkdir(parents=True)
-    slurm.says("squeue", f"1\tphrasemt_ab\t{Path.cwd()}\n")
+    other = f"2\tother\t{Path.cwd()}\n"
+    slurm.says("squeue", f"1\tdemo\t{Path.cwd()}\n{other}")
     slurm.says("scancel", "")
-    monkeypatch.setattr("time.sleep", lambda seconds: slurm.says("squeue", ""))
-    cancel_jobs_here()
+    monkeypatch.setattr("time.sleep", lambda seconds: slurm.says("squeue", other))
+    end_jobs(["1"])
     assert [call for call in slurm.calls if call.startswith("scancel")] == ["scancel 1"]
-    assert jobs_here() == []
+    assert jobs_here().keys() == {"2"}
 
 
-def test_jobs_of_a_running_snakemake_are_not_cancelled(
-    slurm: StandIn, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("time.sleep", lambda seconds: slurm.says("squeue", ""))
-    Path("logs/slurm").mkdir(parents=True)
-    slurm.says("squeue", f"1\tphrasemt_ab\t{Path.cwd()}\n")
-    slurm.says("scancel", "")
-    with subprocess.Popen([sys.executable, "-c", "input()", "snakemake"], stdin=subprocess.PIPE) as run:
-        assert main(["unlock", "--cancel"]) == 2
-        assert f"found snakemake, process {run.pid}). Next: end it" in capsys.readouterr().err
-        assert main(["unlock"]) == 0
-        run.communicate(b"\n")
-    assert not [call for call in slurm.calls if call.startswith("scancel")]
+@pytest.fixture
+def delivered(slurm: StandIn, repository: Path) -> dict[str, Any]:
+    """The profile that comes with phrasemt, in this folder."""
+    DELIVERED.parent.mkdir()
+    DELIVERED.write_bytes((repository / DELIVERED).read_bytes())
+    slurm.says("sinfo", f"cpu*{NODES}gpu{GPU_NODES}all{NODES}")
+    content: dict[str, Any] = parse_yaml(DELIVERED.read_text())
+    return content
 
 
 def _values(content: object, *keys: str) -> dict[tuple[str, ...], object]:
@@ -158,30 +200,116 @@ def _values(content: object, *keys: str) -> dict[tuple[str, ...], object]:
     return {place: value for key, below in content.items() for place, value in _values(below, *keys, key).items()}
 
 
-def _changed_by_the_site() -> dict[tuple[str, ...], object]:
+def _complete(lines: str | None = None) -> dict[str, Any]:
+    """The complete profile, with these lines of the site."""
+    if lines is not None:
+        SITE.write_text(lines)
     assert main(["slurm"]) == 0
-    delivered, complete = (_values(parse_yaml(path.read_text())) for path in (DELIVERED, COMPLETE))
-    assert delivered.keys() <= complete.keys()
-    return {place: value for place, value in complete.items() if value != delivered.get(place)}
+    content: dict[str, Any] = parse_yaml(COMPLETE.read_text())
+    return content
 
 
-def test_lines_of_a_site_change_what_they_name_and_nothing_else(slurm: StandIn, repository: Path) -> None:
+def _changed(delivered: dict[str, Any], lines: str | None = None) -> dict[tuple[str, ...], object]:
+    before, after = _values(delivered), _values(_complete(lines))
+    assert before.keys() <= after.keys()
+    return {place: value for place, value in after.items() if value != before.get(place)}
+
+
+def test_lines_of_a_site_change_what_they_name_and_nothing_else(slurm: StandIn, delivered: dict[str, Any]) -> None:
     """The first lines are those that Slurm reports. Snakemake takes the complete profile for `--profile slurm`."""
-    DELIVERED.parent.mkdir()
-    DELIVERED.write_bytes((repository / DELIVERED).read_bytes())
     assert outdated_site() is None
-    slurm.says("sinfo", "week|(null)\ncore*|(null)\nfast|gpu:a100:4(S:0-1)\n")
-    changed = _changed_by_the_site()
-    assert changed.pop(("default-resources", "slurm_partition")) == "'core'"
-    assert set(changed.values()) == {"'fast'"}
-    assert ("set-resources", "train_model", "slurm_partition") in changed
+    slurm.says("sinfo", f"week{NODES}core*{NODES}fast{GPU_NODES}")
+    profile = _complete()
+    assert profile["default-resources"][PARTITION] == "'core'"
+    assert {of_rule[PARTITION] for of_rule in profile["set-resources"].values() if PARTITION in of_rule} == {"'fast'"}
 
-    SITE.write_text("set-resources: {train_model: {runtime: 60}}\n")
-    assert _changed_by_the_site() == {("set-resources", "train_model", "runtime"): 60}
+    slurm.says("sinfo", f"cpu*{NODES}gpu{GPU_NODES}")
+    assert _changed(delivered, "set-resources: {train_model: {runtime: 60}}\n") == {
+        ("set-resources", "train_model", "runtime"): 60
+    }
     assert get_profile_dir("slurm")[1].resolve() == COMPLETE.resolve()
+
+
+def test_a_run_says_which_file_has_changed(delivered: dict[str, Any]) -> None:
     assert outdated_site() is None
+    _complete("")
+    assert outdated_site() is None
+    SITE.write_text("default-resources: {qos: short}\n")
+    assert f"{SITE} has changed since {COMPLETE} was made from it. Next: `phrasemt slurm`" == outdated_site()
+    _complete()
     DELIVERED.write_text(DELIVERED.read_text() + "# a later version\n")
-    assert "Next: `phrasemt slurm`" in (outdated_site() or "")
+    assert (outdated_site() or "").startswith(f"{DELIVERED} has changed")
+    DELIVERED.unlink()
+    assert outdated_site() is None
+
+
+def test_no_job_asks_for_more_than_the_nodes_have(slurm: StandIn, delivered: dict[str, Any]) -> None:
+    """In both tries; and Slurm warns a training after half of its time at the earliest."""
+    small = {"cpu": (90, 1, 4000), "gpu": (8, 2, 6000)}
+    lines = [
+        f"{name}*|{minutes}:00|3|{cores}|{mb}|{'gpu:1' if name == 'gpu' else '(null)'}"
+        for name, (minutes, cores, mb) in small.items()
+    ]
+    slurm.says("sinfo", "\n".join(lines) + "\n")
+    profile = _complete()
+    for rule in STAGES:
+        asked = profile["default-resources"] | profile["set-resources"].get(rule, {})
+        minutes, cores, mb = small[asked[PARTITION].strip("'")]
+        threads = profile["set-threads"].get(rule, 1)
+        assert threads <= cores
+        for attempt in (1, 2):
+            names = {"attempt": attempt, "threads": threads, "input": SimpleNamespace(size_mb=100)}
+            time, memory = (eval(str(asked[key]), dict(names)) for key in ("runtime", "mem_mb"))
+            assert 0 < time <= minutes
+            assert 0 < memory <= mb
+    assert profile["set-resources"]["train_model"]["slurm_extra"] == "'--signal=USR1@240'"
+    assert profile["set-resources"]["translate_examples"]["mem_mb"] == "min(6000, attempt * 8000)"
+
+
+def test_of_several_partitions_with_gpus_the_choice_is_told(
+    slurm: StandIn, delivered: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    slurm.says("sinfo", "cpu*|1:00|1|1|1|(null)\ngpu-dev|30:00|8|4|9000|gpu:4\ngpu|1-00:00:00|2|4|9000|gpu:4\n")
+    assert _complete()["set-resources"]["train_model"][PARTITION] == "'gpu'"
+    said = capsys.readouterr().err
+    assert f"wrote {SITE}; of the partitions with GPUs (gpu, gpu-dev) it names gpu, whose jobs may be longest" in said
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (
+            "set-resources: {trian_model: {runtime: 1}}",
+            "set-resources: no such rule: trian_model; did you mean 'train_model'?",
+        ),
+        ("set-threads: {nosuch: 1}", "set-threads: no such rule: nosuch"),
+        ("groups: {score_sistem: one}", "no such rule: score_sistem; did you mean 'score_system'?"),
+        (
+            "default-resources: {slurm_partiton: gpu}",
+            "no such resource: slurm_partiton; did you mean 'slurm_partition'?",
+        ),
+        (
+            "set-resources: {train_model: {qso: short}}",
+            "set-resources: train_model: no such resource: qso; did you mean 'qos'?",
+        ),
+        ("default-resources: {slurm_partition: nosuch}", "no such partition: nosuch (Slurm has all, cpu, gpu)"),
+        ("set-resources: {train_model: {slurm_partition: 'gpu,old'}}", "no such partition: old"),
+    ],
+)
+def test_names_that_do_not_exist_are_told(
+    lines: str, message: str, delivered: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    SITE.write_text(lines)
+    assert main(["slurm"]) == 2
+    assert message in capsys.readouterr().err
+    assert not COMPLETE.exists()
+
+
+def test_names_that_only_the_site_can_know_are_its_own(slurm: StandIn, delivered: dict[str, Any]) -> None:
+    lines = "resources: {licences: 2}\ndefault-resources: {slurm_partition: there, clusters: other}\n"
+    _complete(lines + "set-resources: {train_model: {licences: 1}}\n")
+    slurm.says("sinfo", "", code=1)
+    _complete("default-resources: {slurm_partition: there}\n")
 
 
 @pytest.mark.parametrize(
@@ -200,32 +328,21 @@ def test_lines_of_a_site_change_what_they_name_and_nothing_else(slurm: StandIn, 
     ],
 )
 def test_names_and_times_of_slurm_are_those_that_a_job_asks_for(
-    line: str, expected: object, slurm: StandIn, repository: Path
+    line: str, expected: object, delivered: dict[str, Any]
 ) -> None:
     """Snakemake evaluates text as Python: `all` would be a function. It knows no times of Slurm."""
-    DELIVERED.parent.mkdir()
-    DELIVERED.write_bytes((repository / DELIVERED).read_bytes())
-    SITE.write_text(f"default-resources: {{{line}}}\nset-resources:\n  score_system: {{{line}}}\n")
-    assert main(["slurm"]) == 0
-    complete = parse_yaml(COMPLETE.read_text())
+    complete = _complete(f"default-resources: {{{line}}}\nset-resources:\n  score_system: {{{line}}}\n")
     key = line.partition(":")[0]
     assert complete["default-resources"][key] == complete["set-resources"]["score_system"][key] == expected
 
 
-def test_null_removes_the_lines_of_a_rule(slurm: StandIn, repository: Path) -> None:
-    DELIVERED.parent.mkdir()
-    DELIVERED.write_bytes((repository / DELIVERED).read_bytes())
-    SITE.write_text("set-resources: {train_model: null}\n")
-    assert main(["slurm"]) == 0
-    delivered, complete = (parse_yaml(path.read_text())["set-resources"] for path in (DELIVERED, COMPLETE))
-    assert delivered.keys() - complete.keys() == {"train_model"}
+def test_null_removes_the_lines_of_a_rule(delivered: dict[str, Any]) -> None:
+    complete = _complete("set-resources: {train_model: null}\n")
+    assert delivered["set-resources"].keys() - complete["set-resources"].keys() == {"train_model"}
 
 
-def test_a_cluster_without_gpus_asks_for_none(slurm: StandIn, repository: Path) -> None:
-    DELIVERED.parent.mkdir()
-    DELIVERED.write_bytes((repository / DELIVERED).read_bytes())
-    slurm.says("sinfo", "all*|(null)\n")
-    assert main(["slurm"]) == 0
-    complete = parse_yaml(COMPLETE.read_text())
+def test_a_cluster_without_gpus_asks_for_none(slurm: StandIn, delivered: dict[str, Any]) -> None:
+    slurm.says("sinfo", f"all*{NODES}")
+    complete = _complete()
     assert complete["default-resources"]["slurm_partition"] == "'all'"
     assert not [rule for rule, found in complete["set-resources"].items() if {"gpu", "slurm_partition"} & found.keys()]
