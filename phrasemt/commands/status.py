@@ -12,8 +12,9 @@ from typing import Any, get_args
 
 from phrasemt.commands._arguments import FILE_OR_NAME, add_json, add_study, changes_of, study_name
 from phrasemt.errors import PhrasemtError
+from phrasemt.machine.slurm import reasons_to_wait
 from phrasemt.runs.display import local_time, table
-from phrasemt.runs.notes import latest_run, runs_folder
+from phrasemt.runs.notes import latest_run, queue_name, runs_folder
 from phrasemt.runs.status import MOST_LOGS, MOST_SHOWN, JobState, Status, status_of, trainings_of
 
 CLEAR_SCREEN = "\033[2J\033[H"
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "with their progress and scores on dev; the expected end, by finished jobs of the study. A job "
         "has failed, too, when its process disappeared, or when it runs on another machine and gave no heartbeat for "
         "ten minutes. The command only reads files, so it can be called at any time during a run, here or on a "
-        "cluster. `tensorboard --logdir results` draws learning curves."
+        "cluster, where it asks Slurm why jobs wait. `tensorboard --logdir results` draws learning curves."
     )
     add_study(parser, FILE_OR_NAME)
     how = parser.add_mutually_exclusive_group()
@@ -57,6 +58,9 @@ def run(options: argparse.Namespace) -> None:
         changes = changes_of(options.study)
         lines = [changes.line] if changes is not None and changes.line is not None else []
         lines += describe(status) if status else []
+        if path and status and status.run.cores is None and status.state == "running":
+            waiting = ", ".join(f"{number} {reason}" for reason, number in reasons_to_wait(queue_name(path)).items())
+            lines += [f"waiting in Slurm's queue: {waiting}"] if waiting else []
         if len(trainings) > 1:
             lines += ["trainings", *(f"  {line}" for line in table(trainings, right_aligned=("seed", "update", "dev")))]
         if status and status.outlook:

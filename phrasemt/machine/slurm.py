@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -89,6 +90,14 @@ def jobs_here() -> dict[str, str]:
     rows = _ask("squeue", "--noheader", "--user", str(os.getuid()), "--format", "%A\t%j\t%Z").splitlines()
     jobs = [row.split("\t") for row in rows if "\t" in row]  # not "CLUSTER: name"; a name may have tabulators
     return {job: name for job, name, *_, folder in jobs if Path(folder) == Path.cwd()}
+
+
+def reasons_to_wait(name: str) -> Counter[str]:
+    """How many jobs of this name wait in the queue for each of Slurm's reasons; none where Slurm does not answer."""
+    try:
+        return Counter(_ask("squeue", "--noheader", "--states=PENDING", "--name", name, "--format", "%r").splitlines())
+    except PhrasemtError:
+        return Counter()
 
 
 def cancel(jobs: Iterable[str]) -> None:

@@ -170,6 +170,20 @@ def test_jobs_without_a_record_take_the_time_of_their_rule_or_are_named(status: 
     assert "expected end: not known" in status("demo")[1]
 
 
+def test_slurm_says_why_jobs_of_the_run_wait(status: Status, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    squeue = tmp_path / "bin" / "squeue"
+    squeue.parent.mkdir()
+    squeue.write_text(
+        '#!/bin/sh\n[ "$4" = demo_20260101T000000-1 ] && printf "Priority\\nPartitionTimeLimit\\nPriority\\n"\n'
+    )
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", str(squeue.parent), prepend=os.pathsep)
+    begun(job("translate_examples", "a"), cores=None)
+    assert "\nwaiting in Slurm's queue: 2 Priority, 1 PartitionTimeLimit\n" in status("demo")[1]
+    squeue.unlink()
+    assert "in Slurm's queue" not in status("demo")[1]
+
+
 def test_waiting_jobs_of_a_cluster_start_as_late_as_those_before(status: Status) -> None:
     """The longest chain of what is left has two jobs of an hour, and Slurm started the others after 120 s."""
     chain = [
