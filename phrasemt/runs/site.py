@@ -99,19 +99,19 @@ def write_site() -> list[str]:
         told.append(f"wrote {SITE}{choice}")
     try:
         lines = parse_yaml(SITE.read_text(encoding="utf-8")) or {}
-        limits = lines.pop(LIMITS, None) or {}
+        limits = {name: _resources_of_snakemake(limit) or {} for name, limit in (lines.pop(LIMITS, None) or {}).items()}
         if rules := lines.get("set-resources"):
             lines["set-resources"] = {rule: _resources_of_snakemake(of_rule) for rule, of_rule in rules.items()}
         if usual := lines.get("default-resources"):
             lines["default-resources"] = _resources_of_snakemake(usual)
         problems = list(_unknown_names(lines))
         complete = _within_limits(merged(delivered, lines), limits)
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, TypeError) as error:
         next_step = f"correct it, or remove it and call `phrasemt slurm`. {DELIVERED} shows the keys"
         raise PhrasemtError("not a mapping in YAML", where=SITE, found=str(error), next_step=next_step) from None
     if "clusters" not in str(complete):  # sinfo knows the partitions of one cluster
         with contextlib.suppress(PhrasemtError):  # no Slurm here, or it does not answer
-            problems += _unknown_partitions(complete)
+            problems += _unknown_partitions(complete, limits)
     if problems:
         raise PhrasemtError("; ".join(problems), where=SITE, next_step="correct it, then `phrasemt slurm` again")
     digests = f"{digest_file(DELIVERED)} {digest_file(SITE)}"
@@ -134,12 +134,11 @@ def _unknown_names(lines: Mapping[str, Any]) -> Iterator[str]:
             yield f"{place}: no such resource: {name}{did_you_mean(name, allowed)}"
 
 
-def _unknown_partitions(profile: Mapping[str, Any]) -> Iterator[str]:
+def _unknown_partitions(profile: Mapping[str, Any], limits: Mapping[str, Any]) -> Iterator[str]:
     """Yield the partitions that Slurm does not have. Raises PhrasemtError if Slurm does not answer."""
     names = {partition.name for partition in partitions()}
-    asked = {
-        resources.get(PARTITION) for resources in (profile["default-resources"], *profile["set-resources"].values())
-    }
+    every = profile["default-resources"], *profile["set-resources"].values()
+    asked = {*limits, *(resources.get(PARTITION) for resources in every)}
     for value in sorted(str(value).strip("'") for value in asked if value):
         if _NAME.fullmatch(value) and (absent := set(value.split(",")) - names):
             yield f"no such partition: {', '.join(sorted(absent))} (Slurm has {', '.join(sorted(names))})"

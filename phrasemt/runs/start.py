@@ -363,7 +363,8 @@ class Journal:
         write_text(copy_of_study(self._path), self._text)
         self._note.write(self._path)
         os.environ[RUN] = str(self._path)
-        if hasattr(executor := self.workflow.scheduler._executor, "run_uuid"):  # the plugin for Slurm
+        executor = self.workflow.scheduler._executor
+        if type(executor).__module__ == "snakemake_executor_plugin_slurm":
             _prepare_slurm(executor, self._path)
         self._heart.enter_context(heartbeat(self._path))
 

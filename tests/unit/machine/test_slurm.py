@@ -266,6 +266,12 @@ def test_no_job_asks_for_more_than_the_nodes_have(slurm: StandIn, delivered: dic
     assert profile["set-resources"]["translate_examples"]["mem_mb"] == "min(6000, attempt * 8000)"
 
 
+def test_the_site_may_lower_the_limits(delivered: dict[str, Any]) -> None:
+    profile = _complete("limits: {cpu: {runtime: '1:30:00'}}\n")
+    assert profile["default-resources"]["runtime"] == "min(90, attempt * 60)"
+    assert profile["set-resources"]["train_model"] == delivered["set-resources"]["train_model"], "it is in another one"
+
+
 def test_of_several_partitions_with_gpus_the_choice_is_told(
     slurm: StandIn, delivered: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -294,6 +300,8 @@ def test_of_several_partitions_with_gpus_the_choice_is_told(
         ),
         ("default-resources: {slurm_partition: nosuch}", "no such partition: nosuch (Slurm has all, cpu, gpu)"),
         ("set-resources: {train_model: {slurm_partition: 'gpu,old'}}", "no such partition: old"),
+        ("limits: {gpus: {runtime: 60}}", "no such partition: gpus"),
+        ("limits: {gpu: {cores: many}}", "not a mapping in YAML"),
     ],
 )
 def test_names_that_do_not_exist_are_told(
