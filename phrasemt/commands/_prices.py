@@ -46,7 +46,13 @@ GPUS = {
 DEFAULT, CPU = "a100", "cpu"
 # The part of that rate that a training reaches, by family, and what remains of it with the attention of its settings:
 # measured on an H200 with updates of 25,000 tokens, the Transformer compiled (docs/performance.md, "On a GPU").
-FAMILIES = {"transformer": 0.19, "language_model": 0.19, "phrase_representation": 0.12, "dl4mt": 0.004, "biscale": 0.005}
+FAMILIES = {
+    "transformer": 0.19,
+    "language_model": 0.19,
+    "phrase_representation": 0.12,
+    "dl4mt": 0.004,
+    "biscale": 0.005,
+}
 ATTENTIONS = {"tokens": 1, "relative": 5 / 19, "ngrams": 8 / 19}
 _OTHER_FAMILIES = 0.05
 # Seconds that compiling takes in a training of a model with Transformer layers, on a GPU with units for bfloat16:
