@@ -20,9 +20,8 @@ Verdict = Literal["reproduced", "within noise", "not reproduced", "other data", 
 class Cell(Settings):
     """A number of the table.
 
-    value: unrounded. text: as printed. mark: of significance. note: beside the number in tables, such as the length of
-    the translations. better: which values are. signature: the convention of the score. sources: the files that the
-    number was computed from.
+    value: unrounded. text: as printed. mark: of significance. better: which values are. signature: the convention of
+    the score. sources: the files that the number was computed from.
     by_seed, deviation: of a mean, the values and their sample standard deviation.
     low, high: 95 % interval, of scores and of differences. Of a difference, p_value: corrected for the number of
     systems, the mark shows it, None if it is not tested; uncorrected, one_sided, koehn2004: as in `MetricComparison`;
@@ -33,7 +32,6 @@ class Cell(Settings):
     text: str
     decimals: int = 2
     mark: str = ""
-    note: str = ""
     better: Better
     signature: str
     sources: list[DigestedFile]
@@ -70,9 +68,9 @@ class Row(Settings):
     cells: dict[str, Cell]
 
     def printed(self, column: Column) -> str:
-        """Return the text of a column: the number with its mark and its note, or nothing for a missing cell."""
+        """Return the text of a column: the number with its mark, or nothing for a missing cell."""
         cell = self.cells.get(column.key)
-        return "" if cell is None else cell.text + cell.mark + (f", {cell.note}" if cell.note else "")
+        return "" if cell is None else cell.text + cell.mark
 
 
 class Block(Settings):
@@ -80,6 +78,7 @@ class Block(Settings):
 
     Contrastive pairs have a contrast_set and no test_set. kind: `mistakes` for the pairs of a set by kind of mistake,
     `contrasts` by distance. mistake: the kind, if the block is about one of several. size: of sentences or pairs.
+    lengths: of each system, the tokens of its translations for one of the reference; empty if all are 0.95 to 1.05.
     notes: below its rows; details: what readers need less often.
     """
 
@@ -91,6 +90,7 @@ class Block(Settings):
     size: int
     columns: list[Column]
     rows: list[Row]
+    lengths: dict[str, float] = Field(default_factory=dict)
     notes: list[str]
     details: list[str] = Field(default_factory=list)
 
@@ -173,7 +173,7 @@ class Scorecard(Settings):
     note: str
 
 
-class Table(JsonFile, format=4):
+class Table(JsonFile, format=5):
     """The results of a study. systems: name and title, in the order of the study. trained: the seeds of each system
     that was trained. seeds: of the study. baseline: of the study. baselines: of each other system, what its differences
     are to. pool_groups: of each system, the kind within which deviations between trainings are pooled.

@@ -92,7 +92,7 @@ def write_report(
     others += [*chunk_statistics, *card, *attention_analysis, *attention_weights, *contrast_accuracy, *tokens]
     others += [*translated_tokens, *parses, *phrase_columns, *chunk_columns]
     sections = [
-        results_section(content, trainings, comparable),
+        results_section(content, trainings),
         sentences_section(content, test_sets),
         lengths_section(content, settings.controls, gains),
         controls_section(content, settings.controls, gains),

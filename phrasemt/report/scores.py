@@ -27,7 +27,7 @@ from phrasemt.stages.report import MakeTable
 from phrasemt.study.compared import ComparedFigure
 
 _NOTED = "bleu_tok"  # the score whose differences the notes describe
-_LENGTH = "Length: tokens of the translations for one of the reference, where it is below 0.95 or above 1.05."
+SAME_LENGTH = 0.05  # relative differences of lengths that count as none
 _WITHOUT_NATS = (
     "No nats of {}: systems of other programs have none, and decoders of chunks are given the chunks of the reference."
 )
@@ -109,19 +109,15 @@ def _score_block(
     if of_nats:
         check_comparable(place[1], by_file(of_nats))
     first = next(iter(of_scores.values())).first
-    ratios = {
-        system: ratio
-        for system, runs in of_scores.items()
-        if not 0.95 <= (ratio := length_ratio(runs.parts.values())) <= 1.05
-    }
+    lengths = {system: length_ratio(runs.parts.values()) for system, runs in of_scores.items()}
+    if all(abs(length - 1) <= SAME_LENGTH for length in lengths.values()):
+        lengths = {}
     rows = {}
     for system, title in settings.translating:
         cells = {
             name: of_scores[system].mean(_score_in(name), metric.signature, better=metric.better)
             for name, metric in first.metrics.items()
         }
-        if system in ratios:
-            cells[_NOTED] = cells[_NOTED].model_copy(update={"note": f"length {ratios[system]:.2f}"})
         if system in of_nats:
             nats = of_nats[system].first.metrics[NATS]
             cells[NATS] = of_nats[system].mean(_score_in(NATS), nats.signature, better=nats.better, decimals=3)
@@ -155,7 +151,7 @@ def _score_block(
         columns.append(column)
         if of_comparisons and with_difference:
             columns.append(Column(key=_difference_key(column.key), heading=DIFFERENCE))
-    notes = [note_on_seeds(settings), *_notes_on_rows(settings), *[_LENGTH][: len(ratios)]]
+    notes = [note_on_seeds(settings), *_notes_on_rows(settings), *_note_on_lengths(settings, place, lengths)]
     without = [title for name, title in settings.translating if name not in of_nats] if of_nats else []
     details = [_WITHOUT_NATS.format(", ".join(without))] if without else []
     if of_comparisons:
@@ -168,6 +164,7 @@ def _score_block(
         size=first.sentences,
         columns=columns,
         rows=list(rows.values()),
+        lengths=lengths,
         notes=notes,
         details=details,
     )
@@ -200,6 +197,18 @@ def _notes_on_rows(settings: MakeTable) -> Iterator[str]:
             yield f"Controls of {title_of[system]}: {'; '.join(title_of[control] for control in controls)}."
     if titles := [title for system, title in settings.translating if system in settings.outside]:
         yield f"Translated by other programs, whose seeds are not ours: {', '.join(titles)}."
+
+
+def _note_on_lengths(settings: MakeTable, place: Place, lengths: Mapping[str, float]) -> Iterator[str]:
+    """Yield a note on translations whose length is not that of the reference. lengths: as in `Block`."""
+    if not lengths:
+        return
+    titles, systems = dict(settings.systems), sorted(lengths, key=lengths.__getitem__)
+    unequal = lengths[systems[-1]] - lengths[systems[0]] > SAME_LENGTH
+    texts = (f"{lengths[end]:.2f}" + (f" ({titles[end]})" if unequal else "") for end in (systems[0], systems[-1]))
+    where = f"{', '.join(place)}: " if len(settings.test_sets) > 1 else ""
+    times = " to ".join(dict.fromkeys(texts))
+    yield f"{where}BLEU also measures length: the translations have {times} times the tokens of the reference."
 
 
 def _difference_key(metric: str) -> str:

@@ -291,8 +291,9 @@ def _perplexities(files: Sequence[AttentionAnalysis], label: Label) -> Section:
         tables.append(TextTable(caption=caption, headings=headings, rows=rows))
     text = "Perplexity per token of the references by forced decoding."
     if not columns:
-        lowest = min(files, key=lambda file: file.perplexity)
-        finding = f"lowest: {lowest.perplexity:.2f}, {label(lowest)}"
+        caption, of_test_set = next(iter(_by_test_set(files).items()))
+        lowest = min(of_test_set, key=lambda file: file.perplexity)
+        finding = f"lowest on {caption}: {lowest.perplexity:.2f}, {label(lowest)}"
         return _section("phrases", "Perplexity of the references", finding, text, tables)
     text += (
         " Without phrases: what every position attends to among the phrases is replaced by its mean over all positions "

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
 
 from markupsafe import Markup
 
 from phrasemt.artefacts.scores import CONVENTIONS
 from phrasemt.artefacts.sidecar import DigestedFile, Evidence, Sidecar
 from phrasemt.artefacts.table import DIFFERENCE, Block, Row, Table
-from phrasemt.artefacts.translations import AttentionAnalysis
 from phrasemt.files.system import check_file
 from phrasemt.report.figures import colour_of, ticks
 from phrasemt.report.page import Section, TextTable, fill
+from phrasemt.report.scores import SAME_LENGTH
 from phrasemt.report.sections.trainings import TrainingCurve, convergence
 from phrasemt.report.summary import (
     BLEU,
@@ -37,12 +36,14 @@ from phrasemt.report.summary import (
 from phrasemt.scoring.scores import NATS
 
 _SAME_SIZE = 0.05  # the largest relative difference of numbers of parameters that is none
+_NATS = "Nats"
+_NOTE_ON_NATS = (
+    "Nats: per token of the reference, by forced decoding; lower is better. A mark is that of the difference in nats."
+)
 _MOST_SYSTEMS = 6  # that a forest plot shows in all metrics; of more, in BLEU alone
 
 
-def results_section(
-    table: Table, trainings: Sequence[TrainingCurve], analyses: Sequence[AttentionAnalysis]
-) -> Section | None:
+def results_section(table: Table, trainings: Sequence[TrainingCurve]) -> Section | None:
     """Make the section; None for a study of which only other things are known than scores and perplexities."""
     colours = {title: colour_of(place) for place, title in enumerate(system_order(table))}
     blocks = [block for block in table.blocks if block.kind in ("scores", "perplexity")]
@@ -52,28 +53,26 @@ def results_section(
     for block in blocks:
         rows = main_rows(block)
         if block.kind == "scores":
-            rows = _with_further_columns(rows, table, block, trainings, analyses)
+            rows = _with_further_columns(rows, table, block, trainings)
         parts.append((block, rows, _forest(table, block, colours)))
     notes = dict.fromkeys(note for block in blocks for note in block.notes)
+    if any(_NATS in rows[0] for _, rows, _ in parts):
+        notes[_NOTE_ON_NATS] = None
     content = fill("sections/results.html", parts=parts, colours=colours, gain=GAIN, notes=notes)
     return Section(anchor="results", heading="Results", content=content)
 
 
-def _with_further_columns(
-    rows: Rows, table: Table, block: Block, trainings: Sequence[TrainingCurve], analyses: Sequence[AttentionAnalysis]
-) -> Rows:
-    """The first table with perplexity, agreement and parameters, as far as they are known."""
-    perplexities: dict[str, list[float]] = {}
-    for one in analyses:
-        if (one.dataset, one.test_set) == (block.dataset, block.test_set):
-            perplexities.setdefault(one.system, []).append(one.perplexity)
+def _with_further_columns(rows: Rows, table: Table, block: Block, trainings: Sequence[TrainingCurve]) -> Rows:
+    """The first table with nats, agreement and parameters, as far as they are known."""
+    nats = {row.system: row.cells[NATS].text for row in block.rows if NATS in row.cells}
+    marks = {gain.row.system: gain.cell.mark for gain in gains(table, block, NATS)}
     pairs = [one for one in table.blocks if one.kind in ("contrasts", "mistakes") and one.mistake is None]
     agreement = {
         row.system: row.cells["all"].text for one in pairs[:1] if one.dataset == block.dataset for row in one.rows
     }
     parameters = {one.system: f"{one.record.parameters:,}" for one in trainings if one.dataset == block.dataset}
     further: Mapping[str, Mapping[str, str]] = {
-        "Perplexity": {system: f"{fmean(values):.2f}" for system, values in perplexities.items()},
+        _NATS: {system: text + marks.get(system, "") for system, text in nats.items()},
         "Pairs right, %": agreement,
         "Parameters": parameters,
     }
@@ -125,11 +124,14 @@ def _forest(table: Table, block: Block, colours: Mapping[str, str]) -> Markup | 
 
 
 def caveats(table: Table, controls: Mapping[str, Sequence[str]], trainings: Sequence[TrainingCurve]) -> str:
-    """What limits the answer: the first two of size, number of trainings, and convergence."""
+    """What limits the answer: the first two of size, unequal lengths, number of trainings, and convergence."""
     blocks = score_blocks_of(table)
     found = gains(table, blocks[0]) if blocks else []
     of_dataset = [one for one in trainings if blocks and one.dataset == blocks[0].dataset]
     sentences = list(_on_size(table, found, controls, of_dataset))
+    if found and max(lengths := list(blocks[0].lengths.values()) or [0.0]) - min(lengths) > SAME_LENGTH:
+        ends = f"{min(lengths):.2f} to {max(lengths):.2f}"
+        sentences.append(f"BLEU here also measures the length of the translations: {ends} of the reference.")
     if found and all(gain.cell.p_value is None for gain in found):
         sentences.append("phrasemt plan STUDY --detect 0.5 says how many seeds a difference of 0.5 BLEU needs.")
     if (text := convergence(trainings)).endswith("not converged"):

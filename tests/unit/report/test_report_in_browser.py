@@ -205,6 +205,8 @@ def test_nothing_is_cut_off(page: Browser, width: int) -> None:
     assert page.run("[...document.querySelectorAll('nav a')].map(link => link.textContent)") == page.run(headings)
     right = "Math.max(...[...document.querySelectorAll('nav a')].map(link => link.getBoundingClientRect().right))"
     assert page.run(right) <= width
+    heights = page.run("[...document.querySelectorAll('.wide thead')].map(one => one.getBoundingClientRect().height)")
+    assert max(heights) < 2 * 24, "a heading of two lines leaves an empty band where it is scrolled out of sight"
     if width >= 1300:
         first = "document.querySelector('#results .wide')"
         assert page.run(f"{first}.scrollWidth <= {first}.clientWidth")

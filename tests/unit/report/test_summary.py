@@ -20,7 +20,7 @@ POWER = Power(deviation=0.3, freedom=4, detectable=1.04)
 
 def _table(gains: Mapping[str, tuple[float, float | None]], **others: Any) -> Table:
     """A Transformer of 20 BLEU, and the gains and corrected p-values of other systems, by title."""
-    cells = {"Transformer": {"bleu_tok": cell(20, note="length 0.93")}}
+    cells = {"Transformer": {"bleu_tok": cell(20)}}
     for name, (gain, p_value) in gains.items():
         mark = "" if p_value is None or p_value >= 0.05 else "†"
         difference = cell(gain, width=1, p_value=p_value, mark=mark, power=None if p_value is None else POWER)
