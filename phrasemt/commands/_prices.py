@@ -179,10 +179,14 @@ def _operations(model: Architecture, source: int, target: int) -> tuple[float, i
     return 2 * (1 + _BACKWARD) * cost.multiply_adds, cost.parameters
 
 
+def _cache() -> Path:
+    return Path(os.environ.get(CACHE) or DEFAULT_CACHE)
+
+
 @functools.cache
 def _share_missing(tokens: Path, card: Path) -> float:
     """The share of sentences that the parse cache lacks, of those of its first bucket among the first lines."""
-    description, cache = Card.read(card).description, Path(os.environ.get(CACHE) or DEFAULT_CACHE)
+    description, cache = Card.read(card).description, _cache()
     if not (cache / "annotations" / description["fingerprint"] / CARD).is_file():
         return 1  # a store would be made
     lines = itertools.islice(read_lines(tokens), _SAMPLED_LINES)
@@ -192,11 +196,15 @@ def _share_missing(tokens: Path, card: Path) -> float:
 
 
 class Prices:
-    """Prices of the jobs of a study on a kind of device. unknown: texts of unpublished length."""
+    """Prices of the jobs of a study on a kind of device.
+
+    unknown: texts of unpublished length. in_full: rules whose sentences cannot be looked up in the parse cache yet.
+    """
 
     def __init__(self, study: Study, rate: Rate) -> None:
         self.study, self.rate = study, rate
         self.unknown: set[str] = set()
+        self.in_full: set[str] = set()
         self._cost = functools.cache(self._cost_of)
 
     def basis(self) -> Iterator[str]:
@@ -210,6 +218,11 @@ class Prices:
             yield (
                 "faster: this CPU has units for bfloat16; `precision: bfloat16` takes about half of the time to train "
                 f"{', '.join(simple)} (docs/performance.md)"
+            )
+        if self.in_full:
+            yield (
+                f"priced in full: {', '.join(sorted(self.in_full))}; sentences that the parse cache has will cost "
+                "nothing, which can be seen when parser and tokens are there"
             )
         if self.unknown:
             yield f"left out, because their number of lines is not known: {', '.join(sorted(self.unknown))}"
@@ -243,7 +256,11 @@ class Prices:
         language = self.study.annotators[annotator].language
         tokens = Path(paths.tokens.at(language=language, split=job.wildcards["split"]))
         card = Path(paths.card.at(annotator=annotator))
-        return _share_missing(tokens, card) if tokens.exists() and card.exists() else 1
+        if tokens.exists() and card.exists():
+            return _share_missing(tokens, card)
+        if any(_cache().glob(f"annotations/*/{CARD}")):
+            self.in_full.add(job.rule)
+        return 1
 
     def of(self, job: PlannedJob) -> Costs:
         """The price of a job. A text of unknown length costs nothing."""

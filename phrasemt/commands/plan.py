@@ -20,7 +20,7 @@ from phrasemt.commands._prices import DEFAULT, GPUS, Prices, rate_here, rate_of
 from phrasemt.errors import PhrasemtError
 from phrasemt.machine.gpus import visible_gpus
 from phrasemt.runs.costs import ALL, Costs, Recorded, by_rule, seconds_needed
-from phrasemt.runs.display import about, size, table, two_digits
+from phrasemt.runs.display import about, counted, size, table, two_digits
 from phrasemt.runs.notes import latest_run
 from phrasemt.runs.plan import CHANGES, FOLLOWS, INPUTS, NEWER, PROFILE, Job, Plan, plan_of
 from phrasemt.runs.status import seconds_to_start, status_of
@@ -180,7 +180,7 @@ def _costs(plan: Plan, prices: Prices, gpus: int | None) -> Iterator[str]:
     else:
         start = 0.0 if plan.cores else _seconds_to_start(plan.study)
         needed = [(job.planned, start + one.seconds(job.planned)) for job, one in costs_of]
-        where = f"on {plan.cores} cores" if plan.cores else "or more, the longest chain"
+        where = f"on {counted(plan.cores, 'core')}" if plan.cores else "or more, the longest chain"
         if not plan.cores:
             measured = f", with {about(start)} for Slurm to start a job, as in the last run"
             where += measured if start else ", without the time that jobs wait for Slurm"

@@ -20,7 +20,7 @@ from phrasemt.artefacts.paths import Paths
 from phrasemt.commands import check, show, unlock
 from phrasemt.commands._arguments import add_profile, add_study, in_range, study_name
 from phrasemt.errors import PhrasemtError
-from phrasemt.runs.display import clock, job_count
+from phrasemt.runs.display import clock, counted
 from phrasemt.runs.notes import CONSOLE, RunNote, runs_folder
 from phrasemt.runs.site import CHECKOUT, of_checkout
 from phrasemt.runs.status import MOST_SHOWN, JobStatus, ending, failure, job_status, status_of, training_row
@@ -189,9 +189,10 @@ class _Progress(contextlib.ExitStack):
         self._path = max(of_process, default=None)
         self._run = RunNote.read(self._path) if self._path else None
         if self._run is not None:
-            jobs, where = len(self._run.jobs), f" on {self._run.cores} cores" if self._run.cores else ""
+            jobs, cores = len(self._run.jobs), self._run.cores
+            where = f" on {counted(cores, 'core')}" if cores else ""
             more = f"progress: phrasemt status {self._study} --watch"
-            self.print(f"{self._run.study}: {job_count(jobs)}{where}; {more}")
+            self.print(f"{self._run.study}: {counted(jobs, 'job')}{where}; {more}")
             self._next_line = time.monotonic() + _SECONDS_BETWEEN_LINES
             form = "{n_fmt}/{total_fmt} {bar:20} {elapsed} {postfix}"
             self._bar = self.enter_context(tqdm(total=jobs, bar_format=form, disable=None, leave=False))

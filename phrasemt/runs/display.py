@@ -47,9 +47,9 @@ def two_digits(number: float) -> str:
     return f"{round(number, digits):,.{max(0, digits)}f}"
 
 
-def job_count(number: int) -> str:
-    """A number of jobs: 1 job, 1,200 jobs."""
-    return f"{number:,} job{'' if number == 1 else 's'}"
+def counted(number: int, thing: str) -> str:
+    """A number of things: 1 job, 1,200 jobs."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def local_time(moment: datetime) -> str:

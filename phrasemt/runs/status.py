@@ -20,7 +20,7 @@ from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.training import Metrics, TrainingRecord, ranked
 from phrasemt.errors import PhrasemtError
 from phrasemt.runs.costs import Recorded, seconds_needed
-from phrasemt.runs.display import clock, job_count, local_time
+from phrasemt.runs.display import clock, counted, local_time
 from phrasemt.runs.notes import (
     PlannedJob,
     RunNote,
@@ -129,7 +129,7 @@ class Status:
             time = f"{bound} {time} (in {clock(self.seconds_left)})"
         reasons = [f"{job.title} has run {job.what(self.now)}, longer than expected" for job in self.overdue[:1]]
         if self.unknown:
-            reasons.append(f"{job_count(self.unknown)} of unknown length")
+            reasons.append(f"{counted(self.unknown, 'job')} of unknown length")
         return "; ".join([time, *reasons])
 
     @property
@@ -141,7 +141,9 @@ class Status:
             return f"expected end: {known}" if going_on else ""
         left = sum(job.state != "done" for job in self.jobs)
         return (
-            f"not done: {job_count(left)}; run the same command again. Snakemake's log: {self.run.log}" if left else ""
+            f"not done: {counted(left, 'job')}; run the same command again. Snakemake's log: {self.run.log}"
+            if left
+            else ""
         )
 
 
@@ -249,7 +251,7 @@ def ending(status: Status) -> Iterator[str]:
             for job in status.jobs
             if job.state != "done" and job.training
         )
-        done = f"Stopped after {len(status.of_state('done')):,} of {job_count(len(status.jobs))}."
+        done = f"Stopped after {len(status.of_state('done')):,} of {counted(len(status.jobs), 'job')}."
         yield f"{done} Saved: {saved}." if saved else done
     fix = "fix the cause; " if failed else ""
     yield f"Next: {fix}the same command resumes. `phrasemt status {status.run.study}` shows where the run is."

@@ -48,6 +48,7 @@ def test_costs_come_with_what_they_rest_on() -> None:
     assert ["make_table", "1", "~0.50"] in [line.split()[:3] for line in lines]
     assert "GPU h" not in lines[1], "no job uses a GPU"
     assert "time: about 45 minutes on 2 cores" in lines
+    assert "time: about 30 minutes on 1 core" in said(known, cores=1)
     assert "~: no such job has finished here yet; assumed: figures" in lines
 
 

@@ -136,6 +136,10 @@ def test_sentences_in_the_parse_cache_cost_nothing(prices: Prices, monkeypatch: 
     write_lines(tokens, [line for sentence in sentences for line in (sentence, f"another {sentence}")])
     _share_missing.cache_clear()
     assert 0.2 < prices.share_to_annotate(parses) < 0.8
+    assert not prices.in_full
+    tokens.unlink()
+    assert prices.share_to_annotate(parses) == 1, "no tokens to look up"
+    assert any(line.startswith("priced in full: parse_sentences; ") for line in prices.basis())
     assert prices.share_to_annotate(job("pack_examples", dataset="wmt14", split="train")) == 1
 
 
