@@ -37,9 +37,8 @@ from phrasemt.scoring.scores import NATS
 
 _SAME_SIZE = 0.05  # the largest relative difference of numbers of parameters that is none
 _NATS = "Nats"
-_NOTE_ON_NATS = (
-    "Nats: per token of the reference, by forced decoding; lower is better. A mark is that of the difference in nats."
-)
+_NOTE_ON_NATS = "Nats: per token of the reference, by forced decoding; lower is better."
+_NOTE_ON_MARKS = " Their marks are those of the differences in nats."
 _MOST_SYSTEMS = 6  # that a forest plot shows in all metrics; of more, in BLEU alone
 
 
@@ -57,7 +56,8 @@ def results_section(table: Table, trainings: Sequence[TrainingCurve]) -> Section
         parts.append((block, rows, _forest(table, block, colours)))
     notes = dict.fromkeys(note for block in blocks for note in block.notes)
     if any(_NATS in rows[0] for _, rows, _ in parts):
-        notes[_NOTE_ON_NATS] = None
+        marked = any(gain.cell.mark for block in blocks for gain in gains(table, block, NATS))
+        notes[_NOTE_ON_NATS + _NOTE_ON_MARKS * marked] = None
     content = fill("sections/results.html", parts=parts, colours=colours, gain=GAIN, notes=notes)
     return Section(anchor="results", heading="Results", content=content)
 
