@@ -77,13 +77,14 @@ def _wrong_lengths(study: Study) -> Iterator[str]:
     for name, dataset in study.datasets.items():
         for place, text in dataset.texts:
             files = [] if isinstance(text, RegistryText) else list(text.files.values())
+            yield from (f"datasets.{name}.{place}: {file}: the file is empty" for file in files if not count(file))
             if len({count(file) for file in files}) > 1:
                 found = ", ".join(f"{file} {count(file):,}" for file in files)
                 yield f"datasets.{name}.{place}: unequal numbers of lines: {found}; next: align them"
         own = [text for text in dataset.cut.texts if not isinstance(text, RegistryText)] if dataset.cut else []
         if (cut := dataset.cut) and len(own) == len(cut.texts):
             pairs, taken = sum(count(text.source) for text in own), cut.dev + cut.test
-            if taken >= pairs:
+            if taken >= pairs > 0:
                 yield (
                     f"datasets.{name}: dev and test take {taken:,} of {pairs:,} pairs, and train gets none; next: "
                     "choose smaller numbers"

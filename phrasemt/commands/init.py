@@ -17,8 +17,8 @@ import numpy as np
 
 from phrasemt.commands._arguments import Output, in_range
 from phrasemt.corpus.clean import Cleaning, WrittenLanguage
-from phrasemt.corpus.compare_splits import doubts
-from phrasemt.errors import PhrasemtError
+from phrasemt.corpus.compare_splits import MAX_SHARE, doubts
+from phrasemt.errors import DataError, PhrasemtError
 from phrasemt.files.lines import write_text
 from phrasemt.runs.site import of_checkout
 from phrasemt.stages.corpus import CleanPairs
@@ -37,6 +37,7 @@ _LEARNS = 300  # updates below which BLEU hardly leaves 0
 _OF_THE_TIME = 0.6  # for the updates; the rest is for texts, evaluations on dev and translations
 _HIGHEST_RATE = 0.002
 _MEASURED = 4  # updates, the first of which is slower
+_KINDS_OF_FILES = ("csv", "raw", "src", "tgt", "tok", "tsv", "txt", "xml")  # codes of small languages, too
 _WIDTHS = {128: 2, 256: 3, 512: 6}  # with their layers
 
 
@@ -71,11 +72,23 @@ def run(options: argparse.Namespace) -> None:
     """Write the study. Raises PhrasemtError for an existing file and unknown languages, DataError for unfit texts."""
     if options.study.exists():
         raise PhrasemtError("the file exists", where=options.study, next_step="name another file, or remove this one")
-    languages = options.languages or [path.suffix.removeprefix(".") for path in options.train]
-    for language in languages:
-        if problem := problem_of_language(language):
-            raise PhrasemtError(problem, where=language, next_step="give both with --languages, e.g. --languages en de")
-    write_text(options.study, "\n".join(_lines(options, languages)) + "\n")
+    for name in ("train", "dev", "test"):
+        source, target = getattr(options, name) or (None, "")
+        if source == target:
+            what = f"--{name} names one file for both sides"
+            raise PhrasemtError(what, where=source, next_step="give the source text, then its translation")
+    names = options.languages or [path.suffix.removeprefix(".") for path in options.train]
+    for language, path in zip(names, options.train, strict=True):
+        problem = problem_of_language(language)
+        if problem or (language in _KINDS_OF_FILES and not options.languages):
+            raise PhrasemtError(
+                "unknown language" if options.languages else "its name does not end with a language",
+                where=language if options.languages else path,
+                expected="a code such as en or deu" if options.languages else "an end such as .en or .deu",
+                found=language or path.name,
+                next_step="give both codes with --languages, e.g. --languages en de",
+            )
+    write_text(options.study, "\n".join(_lines(options, names)) + "\n")
     log.info("phrasemt init: %s; next: phrasemt check %s, then phrasemt run %s", *[options.study] * 3)
 
 
@@ -83,10 +96,15 @@ def _lines(options: argparse.Namespace, languages: Sequence[str]) -> Iterator[st
     source, target = languages
     cleaning = _cleaning(languages, CleaningFilters(), options.train)
     train = _pairs(cleaning)
+    if not train:
+        what, next_step = "cleaning drops all pairs of the training texts", "check that these are the texts you mean"
+        where, found = ", ".join(map(str, options.train)), _counted(cleaning.by_filter)
+        raise DataError(what, where=where, expected="pairs with two sides", found=found, next_step=next_step)
     held_out = {name: texts for name in ("dev", "test") if (texts := getattr(options, name))}
     read = {name: _pairs(_cleaning(languages, None, texts)) for name, texts in held_out.items()}
     for name, doubt in doubts({**read, "train": train}, languages):
-        log.warning("phrasemt init: warning: %s: %s", name, doubt)
+        files = ", ".join(map(str, getattr(options, name)))
+        log.warning("phrasemt init: warning: --%s %s: %s; next: check these files and their order", name, files, doubt)
     yield f"# Written by `phrasemt init` for {options.minutes:g} minutes of this machine, if nothing else runs there."
     schema = Path(of_checkout("workflow/schemas/study.schema.json"))
     place = schema if schema.is_absolute() else Path(os.path.relpath(schema, options.study.parent))
@@ -221,6 +239,9 @@ def _found(
         shared = len(set(pairs) & set(train))
         sources = len({pair[0] for pair in pairs} & {pair[0] for pair in train})
         yield f"# {name} shares {shared:,} pairs and {sources:,} sources with train"
+        if shared > MAX_SHARE * len(pairs):
+            of_pairs = f"{shared:,} of {len(pairs):,} pairs with train, and the run refuses more than {MAX_SHARE:.0%}"
+            log.warning("phrasemt init: warning: --%s shares %s; next: take other texts", name, of_pairs)
 
 
 def _lengths(language: str, lines: Iterable[str]) -> list[int]:

@@ -224,12 +224,14 @@ def doubts(texts: Mapping[str, Sequence[Sides]], languages: Sequence[str] = ()) 
     features = _sides_of_words(base)
     if _exchanged(base, _words_of_languages(languages)) > 1 - _PART:
         yield base_name, f"the source looks like {languages[1]} and the target like {languages[0]}, by frequent words"
+    exchanged: dict[str, float] = {}
     for name, pairs in texts.items():
-        if (share := _exchanged(pairs, features)) > _PART:
+        exchanged[name] = share = _exchanged(pairs, features)
+        if share > _PART:
             yield name, f"in {share:.0%} of its pairs the sides look exchanged, compared with {base_name}"
         if shift := _shift(pairs):
             yield name, f"the sides look shifted against each other by {abs(shift)} lines"
-    for name, pairs in others:
+    for name, pairs in ((name, pairs) for name, pairs in others if exchanged[name] <= _PART):
         for side, role in enumerate(("source", "target")[: len(base[0])] if base and pairs else ()):
             lines, known = ([pair[side] for pair in part] for part in (pairs, base))
             for what, share, base_share in _differences(lines, known):

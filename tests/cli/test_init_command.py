@@ -20,6 +20,8 @@ TEXTS = ["--train", "a, train.en", "a, train.de", "--test", "test.en", "test.de"
 @pytest.fixture(autouse=True)
 def texts(here: Path) -> None:
     Path("old.yaml").touch()
+    Path("blank.en").write_text("a\n" * 3)
+    Path("blank.de").write_text("\n" * 3)
     sentences = [(f"the dog number {n} sleeps", f"der Hund Nummer {n} schläft") for n in range(90)]
     sentences += [("one two", ""), ("the same", "the same"), sentences[0]]
     for name, pairs in {"a, train": sentences, "test": [*sentences[:7], ("a", "b")]}.items():
@@ -66,6 +68,19 @@ def test_sizes_follow_from_time_speed_and_pairs(
     assert init.sizes_for(minutes, pairs, words=10.7, vocabulary=2000) == expected
 
 
+def test_a_test_text_that_the_run_refuses_and_exchanged_sides_are_warned_of(phrasemt: Phrasemt) -> None:
+    said = phrasemt("init", "mine.yaml", *TEXTS)[2]
+    assert "--test shares 7 of 8 pairs with train, and the run refuses more than 10%; next: take other texts" in said
+    sides = {"de": [f"der Hund und die Katze Nummer {n} schläft" for n in range(90)]}
+    sides["en"] = [f"the dog and the cat number {n} sleeps" for n in range(90)]
+    for language, lines in sides.items():
+        Path(f"long.{language}").write_text("".join(f"{line}\n" for line in lines))
+    exchanged = ["--train", "long.de", "long.en", "--test", "long.en", "long.de", "--minutes", "1"]
+    said = phrasemt("init", "other.yaml", *exchanged)[2]
+    assert "--test long.en, long.de: the source looks like en and the target like de, by frequent words; next:" in said
+    assert "with U+00E4" not in said, "exchanged sides have other letters"
+
+
 def test_a_development_text_and_languages_are_given(phrasemt: Phrasemt) -> None:
     given = ["--dev", "test.en", "test.de", "--languages", "de", "nl"]
     assert phrasemt("init", "mine.yaml", *TEXTS, *given)[:2] == (0, "")
@@ -79,7 +94,17 @@ def test_a_development_text_and_languages_are_given(phrasemt: Phrasemt) -> None:
         (["old.yaml", *TEXTS], "old.yaml: the file exists"),
         (["new.yaml", *TEXTS[:3], "--test", "test.en", "a, train.de"], "unequal numbers of lines"),
         (["new.yaml", *TEXTS[:3], "--test", "test.en", "gone.de"], "gone.de: no such file"),
-        (["new.yaml", *TEXTS, "--languages", "en", "klingon"], "--languages en de"),
+        (
+            ["new.yaml", *TEXTS, "--languages", "en", "klingon"],
+            "found klingon). Next: give both codes with --languages",
+        ),
+        (
+            ["new.yaml", *TEXTS, "--train", "train.txt", "a, train.de"],
+            "train.txt: its name does not end with a language",
+        ),
+        (["new.yaml", *TEXTS, "--train", "train", "a, train.de"], "train: its name does not end with a language"),
+        (["new.yaml", *TEXTS, "--train", "test.en", "test.en"], "test.en: --train names one file for both sides"),
+        (["new.yaml", *TEXTS, "--train", "blank.en", "blank.de"], "cleaning drops all pairs of the training texts"),
     ],
 )
 def test_mistakes_leave_no_study(arguments: list[str], said: str, phrasemt: Phrasemt) -> None:

@@ -349,6 +349,13 @@ def test_check_counts_lines_and_reads_dates(check: Check) -> None:
         "  - datasets.demo.splits.test.talks.0: unequal numbers of lines: t.en 2, t.de 1; next: align them",
         "  - datasets.demo: dev and test take 4 of 4 pairs, and train gets none; next: choose smaller numbers",
     ]
+    for side in ("a.en", "a.de"):
+        Path(side).write_text("")
+    assert check(OWN).stderr.splitlines()[1:3] == [
+        f"  - datasets.demo.splits.train.0: {side}: the file is empty" for side in ("a.en", "a.de")
+    ]
+    for side in ("a.en", "a.de"):
+        Path(side).write_text("a b\n" * 4)
     later = time.time() + 7201
     for name in ("a.de", "t.en"):
         os.utime(name, (later, later))
