@@ -18,10 +18,12 @@ Of several references BLEU takes the closest or the shortest length, and chrF an
 
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
-from pydantic import model_validator
+from pydantic import SkipValidation, model_validator
 
 from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.fields import Settings
@@ -100,7 +102,7 @@ class Scores(Settings):
     sentences: int
     references: dict[Literal["tokens", "text"], list[str]]
     metrics: dict[str, MetricScore]
-    statistics: dict[str, list[list[int | float]]]
+    statistics: dict[str, SkipValidation[list[list[int | float]]]]  # a check of each number takes longer
 
     @model_validator(mode="after")
     def _complete(self) -> Scores:
@@ -108,9 +110,19 @@ class Scores(Settings):
             raise ValueError(f"{min(unpaired)} stands only in one of metrics and statistics")
         for name, rows in self.statistics.items():
             columns = self.metrics[name].columns
-            if len(rows) != self.sentences or any(len(row) != columns for row in rows):
+            if not _is_table(rows, self.sentences, columns):
                 raise ValueError(f"statistics.{name} is not a table of {self.sentences} rows of {columns} numbers")
         return self
+
+
+def _is_table(rows: Any, length: int, columns: int) -> bool:
+    """Whether this is a list of so many lists of so many finite numbers."""
+    if not isinstance(rows, list) or len(rows) != length:
+        return False
+    whole = (row for row in rows if isinstance(row, list) and len(row) == columns)
+    numbers = [*itertools.chain.from_iterable(whole)]
+    kinds = {*map(type, numbers)}
+    return len(numbers) == length * columns and kinds <= {int, float} and math.isfinite(math.fsum(numbers))
 
 
 class OfTestSets(JsonFile, Generic[Part], format=3):

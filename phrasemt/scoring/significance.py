@@ -503,16 +503,19 @@ def bootstrap_scores(
     statistics: [runs, sentences, columns] for each metric. A sample is represented by the number of times
     that it contains each sentence, so the sums of samples are matrix products.
     """
-    sentences = next(iter(statistics.values())).shape[1]
+    runs, sentences, _ = next(iter(statistics.values())).shape
     generator = np.random.default_rng(seed)
-    found: dict[str, list[NDArray[np.float64]]] = {name: [] for name in statistics}
+    # One product for all runs and metrics: products with the few columns of one take ten times as long.
+    columns = np.concatenate([rows.transpose(1, 0, 2).reshape(sentences, -1) for rows in statistics.values()], axis=1)
+    ends = np.cumsum([runs * rows.shape[2] for rows in statistics.values()])
+    scores: dict[str, list[NDArray[np.float64]]] = {name: [] for name in statistics}
     for size in _sizes(samples):
         drawn = generator.choice(sentences, size=(size, sentences), replace=True)
         drawn += np.arange(size)[:, None] * sentences
         times = np.bincount(drawn.ravel(), minlength=size * sentences).reshape(size, sentences).astype(np.float64)
-        for name, rows in statistics.items():
-            found[name].append(corpus_scores(metrics[name], times @ rows))
-    return {name: np.concatenate(parts, axis=1) for name, parts in found.items()}
+        for name, sums in zip(statistics, np.split(times @ columns, ends[:-1], axis=1), strict=True):
+            scores[name].append(corpus_scores(metrics[name], sums.reshape(size, runs, -1)).T)
+    return {name: np.concatenate(parts, axis=1) for name, parts in scores.items()}
 
 
 def _sizes(samples: int) -> Iterator[int]:
