@@ -211,10 +211,11 @@ def _entropy(part: TestSet, *places: str) -> float:
     return statistics.mean(float(one["entropy"]) / math.log(one["keys"]) for one in chosen)
 
 
-def _levels(part: TestSet) -> float:
-    """The total variation distance of the decoder layers' weights of encoder levels to their mean."""
-    weights_IJ = np.array(part.attention["mixtures"]["phrases"])  # of each level in each layer
-    return float(np.abs(weights_IJ - weights_IJ.mean(1, keepdims=True)).sum(0).mean() / 2)
+def _levels(system: str) -> Figure:
+    def distance(part: TestSet) -> float:
+        return float(run_values.distance_of_levels(run_values.mixture(part)))
+
+    return _of_trainings(distance, "total variation", run_values.initial_levels(system), 1, 2)(system)
 
 
 def _less_entropy(phrases: Sequence[str], tokens: Sequence[str]) -> Callable[[str], Figure]:
@@ -228,7 +229,6 @@ def _untested(value: Callable[[str], str], unit: str) -> Callable[[str], Figure]
 _NO_PLACE = {"dataset": "", "contrast_set": ""}
 _OF_ENTROPY = "of the largest entropy"
 _MANY = 1000  # items, more than limit any p
-_INITIAL_LEVELS = 0.07  # the median of such distances of initial weights; no file
 _KINDS: dict[str, Callable[..., Figure]] = {
     "bleu": functools.partial(_score, "bleu_tok", "BLEU"),
     "uncased": functools.partial(_score, "bleu_tok_uncased", "BLEU in lower case"),
@@ -244,7 +244,7 @@ _KINDS: dict[str, Callable[..., Figure]] = {
     "entropy": _less_entropy(["enc_phrases", "dec_phrases"], ["enc_self", "cross"]),
     "entropy-encoder": _less_entropy(["enc_phrases"], ["enc_self"]),
     "entropy-decoder": _less_entropy(["dec_phrases"], ["cross"]),
-    "levels": _of_trainings(_levels, "total variation", _INITIAL_LEVELS, 1, 2),
+    "levels": _levels,
     "perplexity": _untested(run_values.to_transformer, "perplexity"),
     "boundaries": _untested(run_values.boundaries, "%"),
     "labels": _untested(run_values.labels, "%"),

@@ -385,6 +385,33 @@ def more_parameters(system: str, other: str) -> str:
     return f"{100 * (runs(system)[0].record['parameters'] / runs(other)[0].record['parameters'] - 1):.0f}"
 
 
+def even_mass(key: str) -> str:
+    """The share of attention on n-grams, in percent, if all tokens and n-grams had the same weight."""
+    return f"{100 * statistics.mean(sum(one['even'][1:]) for one in parts(key)[0].attention['attentions']):.1f}"
+
+
+def mixture(part: TestSet) -> NDArray[np.float64]:
+    """The weights of encoder levels in each decoder layer [levels, layers]."""
+    return np.array(part.attention["mixtures"]["phrases"])
+
+
+def distance_of_levels(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The total variation distance of the decoder layers' weights of encoder levels to their mean.
+
+    weights: [..., levels, layers].
+    """
+    distances: NDArray[np.float64] = np.abs(weights - weights.mean(-1, keepdims=True)).sum(-2).mean(-1) / 2
+    return distances
+
+
+def initial_levels(key: str) -> float:
+    """The median of such distances of initial weights, which are drawn as `TransparentAttention` draws them."""
+    levels, layers = mixture(parts(key)[0]).shape
+    bound = levels**-0.5
+    drawn_XIJ = np.exp(np.random.default_rng(1).uniform(-bound, bound, (10_000, levels, layers)))
+    return round(float(np.median(distance_of_levels(drawn_XIJ / drawn_XIJ.sum(1, keepdims=True)))), 2)
+
+
 def length(key: str) -> str:
     return f"{length_ratio(part.scores for part in parts(key)):.2f}"
 

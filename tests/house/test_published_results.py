@@ -16,13 +16,17 @@ import pytest
 import run_values
 import runs
 import tables
+import torch
 from golden import GoldenStudy, study_of
-from run_values import COMPARED, DRAWS, deviation
+from run_values import COMPARED, DRAWS, deviation, distance_of_levels
+from run_values import runs as runs_of
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from phrasemt.commands.plan import PUBLISHED
+from phrasemt.models.phrase_representation import TransparentAttention
 from phrasemt.printed.results import LEDGER
 from phrasemt.scoring.significance import mark_of
+from phrasemt.study.architectures import PhraseRepresentationModel
 
 FILES = sorted(path for path in runs.FOLDER.iterdir() if path.is_file())
 STUDIES = [path.name.removesuffix(".json.xz") for path in FILES if path.name.endswith(".json.xz")]
@@ -91,6 +95,17 @@ def test_a_planted_figure_bears_one_verdict(low, high, p, expected, verdict, mon
     monkeypatch.setattr(ledger, "figure_of", planted.__getitem__)
     controls = {"without phrases": "network", "by size": "size"}
     assert ledger.borne({"by": "deciding", "expect": expected, "controls": controls}) == verdict
+
+
+def test_initial_levels_are_those_of_models() -> None:
+    """Of 2,000 mixtures the median has a standard error below 0.002."""
+    torch.manual_seed(1)
+    record = runs_of("demo-claims/dense")[0].record["model"]
+    of_model = PhraseRepresentationModel(
+        **{name: record[name] for name in ("family", "encoder_layers", "decoder_layers")}
+    )
+    distances = [distance_of_levels(TransparentAttention(of_model).mixture_IJ().detach().numpy()) for _ in range(2_000)]
+    assert np.median(distances) == pytest.approx(run_values.initial_levels("demo-claims/dense"), abs=0.01)
 
 
 def test_the_package_has_the_ledger() -> None:
