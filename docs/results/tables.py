@@ -351,7 +351,7 @@ GAINS = {
 
 
 def draw_gains() -> str:
-    """docs/results/gains.svg: the gains of `GAINS` with their 95 % intervals beside the printed gains."""
+    """docs/results/gains.svg: the gains of `GAINS` with their 95 % intervals beside the reported gains."""
     found = [comparison(key, "multi30k-systems/base")["bleu_tok"].difference for key in GAINS]
     ours = Series(
         group="Multi30k, ours",
@@ -361,9 +361,9 @@ def draw_gains() -> str:
         high=[one.high for one in found],
     )
     printed = {number: _printed_gain(text) for number, text in enumerate(GAINS.values()) if text}
-    theirs = Series(group="WMT, as printed", x=list(printed), y=list(printed.values()))
+    theirs = Series(group="WMT, as reported", x=list(printed), y=list(printed.values()))
     names = [re.sub(r" \(`.*\)", "", name(key)) for key in GAINS]
-    texts = {"title": "Gains beside the printed ones", "x_label": "system", "y_label": "gain in BLEU"}
+    texts = {"title": "Gains beside the reported ones", "x_label": "system", "y_label": "gain in BLEU"}
     return draw_categories(names, [ours, theirs], **texts, ordered=False).file
 
 

@@ -159,7 +159,7 @@ class ScorecardEntry(Settings):
         if self.printed_significant is None or ours is None or ours.koehn2004 is None:
             return ""
         over_seeds = "" if ours.uncorrected is None else f", over seeds {ours.uncorrected:.3f}"
-        return f"printed p < {self.printed_significant:g}; ours by the same test {ours.koehn2004:.3f}{over_seeds}"
+        return f"reported p < {self.printed_significant:g}; ours by the same test {ours.koehn2004:.3f}{over_seeds}"
 
 
 class Scorecard(Settings):

@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=FORMATS,
         default="list",
         help="list: a line for each figure; markdown, latex, csv: the tables of the paper, with our figures beside the "
-        "printed ones (default: %(default)s)",
+        "reported ones (default: %(default)s)",
     )
     parser.add_argument(
         "--ratings", type=Path, metavar="FOLDER", help="filled sheets of `phrasemt ratings`, for figures of raters"
@@ -120,7 +120,7 @@ def _describe(paper: Paper, known: Mapping[PrintedAt, Sequence[Known]] | None) -
     yield "data, for stands_for of a data set:"
     yield from (f"  {paper.paper}/{name}: {data.about}" for name, data in paper.data.items())
     numbers = {note: number for number, note in enumerate(paper.notes.values(), start=1)}
-    yield from table(list(_rows(paper, known, numbers)), right_aligned=("printed", "ours", "Δ ours", "gap"))
+    yield from table(list(_rows(paper, known, numbers)), right_aligned=("reported", "ours", "Δ ours", "gap"))
     for name, measure in paper.measures.items():
         yield from textwrap.wrap(f"{name}: {measure.convention}", 110, subsequent_indent="    ")
     for note, number in numbers.items():
@@ -133,7 +133,7 @@ def _rows(
     yield (
         "row, for stands_for of a system",
         "figure",
-        "printed",
+        "reported",
         "ours",
         "Δ ours",
         "gap",
@@ -187,7 +187,7 @@ def _columns(
     heading: str, of_rows: Mapping[str, Figure | None], known: Mapping[PrintedAt, Sequence[Known]]
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield a printed column and ours: headings, and a text for each row. of_rows: the figures of the column."""
-    yield f"{heading}, printed", {row: figure.printed_text if figure else "" for row, figure in of_rows.items()}
+    yield f"{heading}, reported", {row: figure.printed_text if figure else "" for row, figure in of_rows.items()}
     of_studies = {row: known.get((figure.place, heading), ()) if figure else () for row, figure in of_rows.items()}
     for kind in get_args(Kind):
         texts = {
@@ -245,7 +245,7 @@ def _of_sizes(study: Study) -> Iterator[tuple[PrintedAt, Known]]:
                 model = build_model(size.model, source_vocabulary=symbols, target_vocabulary=symbols)
             ours = sum(parameter.numel() for parameter in model.parameters()) / 1e6
             gap = ours - figure.cell.value
-            same = "as printed" if abs(gap) < 10**-figure.measure.decimals else "not as printed"
+            same = "as reported" if abs(gap) < 10**-figure.measure.decimals else "not as reported"
             known = Known(f"{ours:.2f}", f"{gap:+.2f}", f"{same}, {symbols:,} symbols a side")
             yield (place, figure.of_column.heading), known
 

@@ -293,11 +293,11 @@ def _note_on_power(place: str, rows: Mapping[str, Row]) -> Iterator[str]:
 
 _NOTE = (
     "Scorecard: figures of the papers beside ours. On the data of a paper: reproduced: the gap is at most the "
-    "tolerance of the measure ({tolerances}); within noise: the printed figure lies in our 95 % interval; else not "
+    "tolerance of the measure ({tolerances}); within noise: the reported figure lies in our 95 % interval; else not "
     "reproduced. Other data: differences to the baseline of the paper are compared, never the figures; significant: "
-    "p < 0.05, as in the tables; no larger than a margin (half of the gain that the paper prints): by two one-sided "
+    "p < 0.05, as in the tables; no larger than a margin (half of the gain that the paper reports): by two one-sided "
     "tests at 5 %; undecided: neither; in brackets what is detectable in 80 % of all replications. Not tested: one "
-    "training of each, or the figure is a mean over test sets. Printed marks: of the paper; our p beside them: by the "
+    "training of each, or the figure is a mean over test sets. Reported marks: of the paper; our p beside them: by the "
     "test that it used, paired bootstrap, one-sided, over sentences (Koehn 2004), and over sentences and trainings."
 )
 
@@ -422,12 +422,14 @@ def _finding(compared: ComparedFigure, printed: float | None, difference: Cell |
     if difference is None:
         return "baseline" if printed is None else "no difference to the baseline is tested"
     if printed is None:
-        return "the paper prints no difference to this baseline"
+        return "the paper reports no difference to this baseline"
     if difference.p_value is None:
         return "not tested"
     if difference.mark:
         direction = "same" if (printed > 0) == (difference.value > 0) else "opposite"
-        return f"{direction} direction, significant" if printed else "significant, where the paper prints no difference"
+        return (
+            f"{direction} direction, significant" if printed else "significant, where the paper reports no difference"
+        )
     if margin and difference.one_sided and max(map(abs, difference.one_sided)) < margin:
         return f"no larger than {margin:g}"
     power = difference.power

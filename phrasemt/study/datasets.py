@@ -338,7 +338,7 @@ class Dataset(Settings):
     )
     stands_for: PaperDataPlace | None = Field(
         None,
-        description="these are the data of a paper, e.g. xu2020/en-de (`phrasemt papers`): printed figures are "
+        description="these are the data of a paper, e.g. xu2020/en-de (`phrasemt papers`): reported figures are "
         "compared as they are; null: other data, where only differences to the baseline are compared",
     )
 

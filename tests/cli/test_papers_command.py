@@ -1,4 +1,4 @@
-"""`phrasemt papers`: the tables of a paper with the figures of several studies beside the printed ones."""
+"""`phrasemt papers`: the tables of a paper with the figures of several studies beside the reported ones."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_two_studies_fill_one_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["papers", "xu2020", "--study", "en-de", "en-fr", "--format", "csv"]) == 0
     rows = [row[1:] for row in csv.reader(io.StringIO(capsys.readouterr().out)) if row[0] == "Xu et al. 2020, Table 1"]
     assert rows == [
-        ["", "En-De, printed", "ours", "En-Fr, printed", "ours"],
+        ["", "En-De, reported", "ours", "En-Fr, reported", "ours"],
         ["Transformer Base", "27.38", "27.50", "39.34", "39.00"],
         ["Transformer Base + PR", "28.67‡", "28.60", "40.71‡", ""],
         ["Transformer Big", "28.49", "", "41.36", ""],
@@ -78,7 +78,7 @@ def test_on_other_data_the_difference_stands_beside_the_figure(capsys: pytest.Ca
     heading, base, gain, *_ = [
         line for line in capsys.readouterr().out.splitlines() if line.startswith('"Xu et al. 2020, Table 1"')
     ]
-    assert heading.endswith(',,"En-De, printed","ours, other data","Δ, other data","En-Fr, printed"')
+    assert heading.endswith(',,"En-De, reported","ours, other data","Δ, other data","En-Fr, reported"')
     assert base.endswith(",Transformer Base,27.38,37.50,,39.34")
     assert gain.endswith(",Transformer Base + PR,28.67‡,,0.50‡,40.71‡")
     assert main(["papers", "xu2020", "--study", "en-de"]) == 0
