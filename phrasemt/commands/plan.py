@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import logging
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,11 +24,14 @@ from phrasemt.runs.costs import ALL, Costs, Recorded, by_rule, seconds_needed
 from phrasemt.runs.display import about, counted, size, table, two_digits
 from phrasemt.runs.notes import latest_run
 from phrasemt.runs.plan import CHANGES, FOLLOWS, INPUTS, NEWER, PROFILE, Job, Plan, plan_of
+from phrasemt.runs.site import outdated_site
 from phrasemt.runs.status import seconds_to_start, status_of
 from phrasemt.scoring.significance import detectable
 from phrasemt.study.reading import load_study
 from phrasemt.workflow.changes import without_place
 from phrasemt.workflow.check import missing_texts
+
+log = logging.getLogger("phrasemt.plan")
 
 MOST_CHANGES, MOST_NAMED = 20, 6
 PUBLISHED = 0.45  # BLEU, of trainings on Multi30k (docs/findings.md)
@@ -76,6 +80,8 @@ def run(options: argparse.Namespace) -> None:
         if getattr(options, flag) and not options.detect:
             what = f"--{flag} has no effect without --detect"
             raise PhrasemtError(what, next_step="phrasemt plan STUDY --detect GAIN")
+    if options.profile != PROFILE and (outdated := outdated_site()) is not None:
+        log.warning("phrasemt plan: warning: %s", outdated)
     missing = list(missing_texts(study))
     if options.json and (options.detect or missing):
         raise PhrasemtError(

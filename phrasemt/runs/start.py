@@ -6,6 +6,7 @@ What phrasemt asks of Snakemake's own objects, it asks here and in `plan`.
 from __future__ import annotations
 
 import contextlib
+import functools
 import getpass
 import logging
 import os
@@ -123,9 +124,20 @@ def _quieten(workflow: Any) -> None:
 def _claim_before_lock(workflow: Any) -> None:
     """Claim the folder at the first word of a run, which comes before its lock. Hooks of a workflow come after it."""
 
+    @functools.cache
+    def claim_folder() -> None:
+        claim()
+        with contextlib.suppress(PhrasemtError):  # of a Slurm that does not answer
+            if jobs := abandoned_jobs():
+                print(
+                    f"phrasemt: warning: Slurm jobs of a killed run still write here: {', '.join(jobs)}. Next: "
+                    "`phrasemt unlock --cancel`, which removes its lock, too",
+                    file=sys.stderr,
+                )
+
     def is_shown(record: logging.LogRecord) -> bool:
         if workflow.executor_plugin is not None and workflow.execution_settings is not None and not workflow.dryrun:
-            claim()
+            claim_folder()
         return True
 
     snakemake_log.addFilter(is_shown)

@@ -146,6 +146,21 @@ def test_ctrl_c_leaves_neither_jobs_nor_processes(
     _ends_as(untouched, site)
 
 
+def test_sigterm_ends_a_run_whose_jobs_wait_for_ever(site: Site) -> None:
+    late = ["--set-resources", "train_model:slurm_extra='--begin=now+1hour'"]
+    command = [sys.executable, "-m", "phrasemt", "run", "study.yaml", "--profile", "slurm"]
+    with (site.folder / "messages").open("w") as messages:
+        run = subprocess.Popen(
+            [*command, "--snakemake", site.record, *late], cwd=site.folder, env=site.environment,
+            stdout=messages, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+    wait_until(lambda: site.jobs("pending"), "the job", PATIENCE)
+    assert "waiting in Slurm's queue: 1 BeginTime\n" in site.phrasemt("status", "tiny").stdout
+    run.terminate()
+    assert "the same command resumes" in site.finish(run, code=128 + signal.SIGTERM)
+    assert not site.jobs("running,pending,completing")
+
+
 def test_a_killed_run_is_cleared_away_before_another_begins(site: Site, untouched: Site) -> None:
     run = site.start(site.record)
     training = site.hold_training()
@@ -153,7 +168,9 @@ def test_a_killed_run_is_cleared_away_before_another_begins(site: Site, untouche
     run.kill()
     run.wait(PATIENCE)
 
-    assert "--unlock" in site.finish(site.start(site.record), code=1)
+    advice = f"Slurm jobs of a killed run still write here: {job}. Next: `phrasemt unlock --cancel`"
+    said = site.finish(site.start(site.record), code=1)
+    assert said.index(advice) < said.index("LockException") < said.index("--unlock")
     said = _unlock(site)
     assert f"Slurm jobs of a run in this folder have not ended: {job}. Nothing was done" in said
     assert "Next: `phrasemt unlock --cancel`" in said
