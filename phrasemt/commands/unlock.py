@@ -18,8 +18,17 @@ from pathlib import Path
 
 from phrasemt.artefacts.paths import LOGS
 from phrasemt.errors import PhrasemtError
-from phrasemt.machine.slurm import end_jobs, jobs_here
-from phrasemt.runs.notes import CLAIMS, RunNote, StageNote, abandoned_jobs, dead_claims, processes_here, running_notes
+from phrasemt.machine.slurm import end_jobs
+from phrasemt.runs.notes import (
+    CLAIMS,
+    RunNote,
+    StageNote,
+    abandoned_jobs,
+    dead_claims,
+    jobs_of_runs,
+    processes_here,
+    running_notes,
+)
 
 log = logging.getLogger("phrasemt.unlock")
 
@@ -46,20 +55,19 @@ def unlock(*, cancel: bool = False, study: str | None = None) -> bool:
     if cancel and left:
         end_jobs(left)
         log.info("unlock: cancelled Slurm jobs %s", ", ".join(left))
-    elif cancel and (jobs := jobs_here()):
+    elif left:
+        of_study = [job for job, note in left.items() if study in (None, note.parents[1].name)]
+        if of_study:
+            what = "Slurm jobs of a run in this folder have not ended: %s. Nothing was done"
+            log.info(f"unlock: {what}. Next: `phrasemt unlock --cancel`", ", ".join(of_study))
+        return not of_study
+    elif cancel and (jobs := jobs_of_runs()):
         raise PhrasemtError(
             "the run of these Slurm jobs is still going; nothing was cancelled",
             where=Path.cwd(),
             found=", ".join(jobs),
             next_step="end it where it runs (Ctrl-C, or `kill -INT` with its number), which cancels its jobs",
         )
-    elif of_study := [job for job, note in left.items() if study in (None, note.parents[1].name)]:
-        log.info(
-            "unlock: Slurm jobs of a run in this folder have not ended: %s. Nothing was done. Next: `phrasemt unlock "
-            "--cancel`",
-            ", ".join(of_study),
-        )
-        return False
     claims, locks = dead_claims(), list(LOCKS.glob("*"))
     if locks:
         runs = {path.name: note for path, note in running_notes(LOGS) if isinstance(note, RunNote)}

@@ -259,19 +259,19 @@ def queue_name(run: Path) -> str:
     return f"{run.parents[1].name}_{run.stem}"
 
 
-def abandoned_jobs() -> dict[str, Path]:
-    """The Slurm jobs of this folder whose run has ended or was killed, with the path of its note.
+def jobs_of_runs() -> dict[str, Path]:
+    """The queued and running Slurm jobs of runs of this folder, with the path of the note of their run.
 
     Raises PhrasemtError if Slurm does not answer.
     """
-    now, abandoned = datetime.now(UTC), dict[str, Path]()
-    for job, name in jobs_here().items():
-        if match := _QUEUE_NAME.fullmatch(name):
-            path = runs_folder(match[1]) / f"{match[2]}.json"
-            note = RunNote.read(path)
-            if note is None or not note.is_running(path, now):
-                abandoned[job] = path
-    return abandoned
+    matches = ((job, _QUEUE_NAME.fullmatch(name)) for job, name in jobs_here().items())
+    return {job: runs_folder(match[1]) / f"{match[2]}.json" for job, match in matches if match}
+
+
+def abandoned_jobs() -> dict[str, Path]:
+    """Those of `jobs_of_runs` whose run has ended or was killed."""
+    notes = {job: (path, RunNote.read(path)) for job, path in jobs_of_runs().items()}
+    return {job: path for job, (path, note) in notes.items() if note is None or not note.is_running(path, now())}
 
 
 def running_notes(folder: Path) -> Iterator[tuple[Path, RunNote | StageNote]]:

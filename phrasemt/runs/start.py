@@ -31,7 +31,7 @@ from phrasemt.files.lines import write_text
 from phrasemt.files.source_file import LOCK
 from phrasemt.machine.gpus import visible_gpus
 from phrasemt.machine.launch import refuse_stray_rank
-from phrasemt.machine.slurm import cancel, jobs_here, ran_out_of_memory
+from phrasemt.machine.slurm import cancel, ran_out_of_memory
 from phrasemt.runs.notes import (
     CONSOLE,
     RUN,
@@ -43,6 +43,7 @@ from phrasemt.runs.notes import (
     claim,
     commit_of_code,
     heartbeat,
+    jobs_of_runs,
     new_run,
     now,
     queue_name,
@@ -283,7 +284,7 @@ def cancel_jobs_left(run: Path) -> None:
     (snakemake-interface-executor-plugins 9.4.0). If Slurm does not answer, the next run names the jobs.
     """
     with contextlib.suppress(PhrasemtError):
-        if left := [job for job, name in jobs_here().items() if name == queue_name(run)]:
+        if left := [job for job, path in jobs_of_runs().items() if path.name == run.name]:
             cancel(left)
 
 

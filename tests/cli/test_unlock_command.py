@@ -136,8 +136,7 @@ class Queue:
 @pytest.fixture
 def queue(monkeypatch: pytest.MonkeyPatch) -> Queue:
     queue = Queue()
-    for module in ("phrasemt.commands.unlock", "phrasemt.runs.notes"):
-        monkeypatch.setattr(f"{module}.jobs_here", lambda: dict(queue.jobs))
+    monkeypatch.setattr("phrasemt.runs.notes.jobs_here", lambda: dict(queue.jobs))
     monkeypatch.setattr("phrasemt.commands.unlock.end_jobs", queue.end)
     return queue
 
@@ -181,6 +180,23 @@ def test_jobs_and_lock_of_a_killed_run_beside_one_of_another_study(queue: Queue,
     assert queue.jobs.keys() == {"6", "7"}
     assert set(LOCKS.iterdir()) == set(of_other)
     refuse_same_outputs([TRAINING])
+
+
+def test_only_jobs_of_runs_are_theirs(queue: Queue, phrasemt: Callable[..., Any]) -> None:
+    """Snakemake itself, and this command, may run in a job of this folder."""
+    queue.jobs = {"7": "make study"}
+    _killed()
+    assert phrasemt("unlock", "--cancel").code == 0
+    assert not LOCK.exists()
+
+
+def test_a_study_may_run_beside_jobs_that_another_one_left(queue: Queue) -> None:
+    """Snakemake compares its files with the lock, which stays."""
+    queue.jobs = {"5": queue_name(RUN)}
+    _killed()
+    stage(TRAINING, host="node7", queue_job="5")
+    assert unlock(study="other")
+    assert LOCK.exists()
 
 
 def test_no_run_begins_beside_one_that_makes_the_same_files() -> None:
