@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from one_host_slurm import ask, file_system, kill_node, restarts, start_node, wait_until
-from site_of_tests import PATIENCE, Site, has_heard, resume
+from site_of_tests import PATIENCE, STUDY, Site, has_heard, resume
 from workplace import Workplace
 
 from phrasemt.machine.slurm import ran_out_of_memory
@@ -184,6 +184,35 @@ def test_a_killed_run_is_cleared_away_before_another_begins(site: Site, untouche
     assert not site.training_processes()
     assert _unlock(site) == ""
     site.finish(site.start(site.record))
+    _ends_as(untouched, site)
+
+
+def test_a_killed_run_is_cleared_away_beside_a_run_of_another_study(site: Site, untouched: Site) -> None:
+    run = site.start(site.record)
+    site.hold_training()
+    job = site.training_job()
+    run.kill()
+    run.wait(PATIENCE)
+    (site.folder / "two.yaml").write_text(STUDY.replace("study: tiny", "study: two"))
+    late = ("--set-resources", "generate_demo:slurm_extra='--begin=now+1hour'")
+    command = site.command("results/two/demo.en-de/raw/dev.en", *late)
+    command[command.index("study.yaml")] = "two.yaml"
+    with (site.folder / "messages of two").open("w") as messages:
+        other = subprocess.Popen(
+            command, cwd=site.folder, env=site.environment, stdout=messages, stderr=subprocess.STDOUT
+        )
+    wait_until(lambda: site.jobs("pending"), "the job of the other study", PATIENCE)
+    waiting = site.jobs("pending")
+
+    assert f"a killed run still write here: {job}. Next" in site.finish(site.start(site.record), code=1)
+    said = _unlock(site, "--cancel")
+    assert f"unlock: cancelled Slurm jobs {job}\n" in said
+    assert "removed the lock of a killed run" in said
+    assert site.jobs("pending") == waiting
+    assert not site.training_processes()
+    site.finish(site.start(site.record))
+    other.send_signal(signal.SIGINT)
+    other.wait(PATIENCE)
     _ends_as(untouched, site)
 
 
