@@ -21,7 +21,7 @@ from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.runs.notes import PlannedJob
 from phrasemt.runs.site import make_cache_of_snakemake, of_checkout
-from phrasemt.runs.start import Journal, planned, stages_of
+from phrasemt.runs.start import Journal, planned, refuse_overlooked, stages_of
 from phrasemt.workflow.changes import differences, short
 from phrasemt.workflow.check import read_study
 
@@ -84,6 +84,7 @@ def plan_of(path: Path, profile: str = PROFILE) -> Plan:
     study = read_study(path)
     workflow, executor = _dry_run(path, profile)
     dag, persistence = workflow.dag, workflow.persistence
+    refuse_overlooked(dag, persistence, study.study)
     here = executor == "local"
     needed = set(dag.needrun_jobs())
     to_run, rest = ([job for job in stages_of(dag) if (job in needed) == runs] for runs in (True, False))

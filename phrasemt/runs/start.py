@@ -219,6 +219,33 @@ def stages_of(dag: Any) -> list[Any]:
     return [job for jobs in levels for job in jobs if not job.rule.norun]
 
 
+def refuse_overlooked(dag: Any, persistence: Any, study: str) -> None:
+    """Raise PhrasemtError for changed jobs that Snakemake would leave out, so that results were of other settings.
+
+    Snakemake looks for changes in no job below a job that runs, because that one will make it run, too; but it does not
+    where a file between them is `ancient` (version 9.27): a training waits so for the comparison of the splits.
+    """
+    if not any(trigger.name == "PARAMS" for trigger in dag.workflow.rerun_triggers):
+        return  # by an option of Snakemake
+    needed, changed = set(dag.needrun_jobs()), []
+    above: dict[Any, set[Any]] = {}  # jobs that run, above those that do not
+    before: dict[str, str] = {}  # their rules by their outputs
+    for job in (job for job in stages_of(dag) if job not in needed):
+        others = dag.dependencies[job]
+        above[job] = needed.intersection(others).union(*(above.get(other, ()) for other in others))
+        if above[job] and persistence.has_metadata(job) and persistence.params_changed(job):
+            changed.append(job.rule.name)
+            before |= {str(one.output[0]): one.rule.name for one in above[job]}
+    if changed:
+        first, outputs = ", ".join(sorted(set(before.values()))), " ".join(sorted(before))
+        raise PhrasemtError(
+            f"jobs have changed that Snakemake would run only after another run of {first}",
+            where=study,
+            found=", ".join(f"{number} {rule}" for rule, number in Counter(changed).items()),
+            next_step=f"`phrasemt run STUDY --snakemake {outputs}`, then the same command again",
+        )
+
+
 def planned(dag: Any, jobs: Sequence[Any], *, here: bool) -> list[PlannedJob]:
     """Jobs of the graph, with those among them that each waits for. here: they run on this machine."""
     places = {job: place for place, job in enumerate(jobs)}
@@ -362,6 +389,7 @@ class Journal:
         dag = self.workflow.dag
         needed = set(dag.needrun_jobs())
         here = self.workflow.local_exec
+        refuse_overlooked(dag, self.workflow.persistence, self._study)
         jobs = planned(dag, [job for job in stages_of(dag) if job in needed], here=here)
         refuse_same_outputs(jobs)
         self._path = new_run(self._study)

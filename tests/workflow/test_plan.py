@@ -89,6 +89,22 @@ def test_a_plan_names_each_change_and_counts_what_follows(finished: Workplace) -
     assert "1 settings" in why["train_model"]
 
 
+def test_changes_below_a_job_that_runs_are_not_overlooked(finished: Workplace) -> None:
+    """Trainings and averages wait for the comparison of the splits, but do not run again when it does."""
+    _edit(finished, "corpus/compare_splits.py")
+    assert "train_model" not in _rules(_plan(finished, "study.yaml"))
+    study = yaml.safe_load(STUDY)
+    study["systems"]["max"]["model"]["dropout"] = 0.2
+    finished.write_study(yaml.safe_dump(study, sort_keys=False))
+    assert "train_model" not in _snakemakes(finished), "Snakemake sees it now; refuse_overlooked can go"
+    said = _plan(finished, "study.yaml", code=2)
+    assert "only after another run of compare_splits (found 1 train_model, 1 average_checkpoints" in said
+    (first,) = re.findall(r"`phrasemt run STUDY --snakemake (\S+)`", said)
+    done = finished.phrasemt("run", "study.yaml", "--snakemake", first)
+    assert done.returncode == 0, done.stderr
+    assert _rules(_plan(finished, "study.yaml"))["train_model"] == 1
+
+
 def test_jobs_that_snakemake_has_no_record_of_are_named_with_what_changed(finished: Workplace) -> None:
     """As after a copy of the results without .snakemake: nothing runs again for a change, and nobody would know."""
     shutil.rmtree(finished.folder / ".snakemake/metadata")
