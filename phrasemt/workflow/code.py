@@ -7,6 +7,7 @@ import functools
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 FOLDER_OF_PACKAGES = Path(__file__).parents[2]
 OUR_PACKAGES = ("phrasemt", "democorpus")
@@ -109,4 +110,29 @@ def _code(module: str) -> bytes:
     path = module_path(module)
     beside = sorted(path.parent.glob(f"{path.stem}.*")) if path else []
     parts = [part.read_bytes() for part in beside if part.suffix in (".html", ".css", ".js", ".tsv")]
-    return f"{ast.unparse(tree)}\0".encode() + b"".join(parts)
+    words: list[str] = []
+    _add_words(tree, words)
+    return "\0".join([*words, ""]).encode() + b"".join(parts)
+
+
+def _add_words(value: Any, words: list[str]) -> None:
+    """Add a tree as words that every version of Python agrees on, as on `ast.unparse` and `ast.dump` they do not.
+
+    Left out are empty fields, because newer versions have more of them, empty parts of an f-string, which some versions
+    make, and whether a name is read or assigned, which follows from its place.
+    """
+    if isinstance(value, ast.AST):
+        words.append(type(value).__name__)
+        for field in value._fields:
+            part = getattr(value, field, None)
+            if isinstance(value, ast.JoinedStr):
+                part = [one for one in value.values if not (isinstance(one, ast.Constant) and one.value == "")]
+            if field != "ctx" and part not in (None, []):
+                words.append(field)
+                _add_words(part, words)
+    elif isinstance(value, list):
+        words.append(str(len(value)))
+        for item in value:
+            _add_words(item, words)
+    else:
+        words.append(ascii(value))
