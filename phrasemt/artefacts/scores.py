@@ -121,8 +121,12 @@ def _is_table(rows: Any, length: int, columns: int) -> bool:
         return False
     whole = (row for row in rows if isinstance(row, list) and len(row) == columns)
     numbers = [*itertools.chain.from_iterable(whole)]
-    kinds = {*map(type, numbers)}
-    return len(numbers) == length * columns and kinds <= {int, float} and math.isfinite(math.fsum(numbers))
+    if len(numbers) != length * columns or not {*map(type, numbers)} <= {int, float}:
+        return False
+    try:
+        return math.isfinite(math.fsum(numbers))
+    except (OverflowError, ValueError):  # of numbers that no float can be, of inf and -inf
+        return False
 
 
 class OfTestSets(JsonFile, Generic[Part], format=3):
