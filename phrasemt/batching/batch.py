@@ -190,10 +190,10 @@ class Packing:
     def pairs(self, lengths: Sequence[int], positions: int) -> Pairs:
         """Return the pairs of rows with this number of positions, given the length of each sentence there."""
         lengths_N, counts_B = np.array(lengths), np.array(self.counts)
-        first_in_row_N = np.repeat(np.cumsum(counts_B) - counts_B, counts_B)
-        numbers = np.repeat(np.arange(len(lengths_N)) - first_in_row_N, lengths_N)
+        first_B = np.cumsum(counts_B) - counts_B  # the first sentence of each row
+        numbers = np.repeat(np.arange(len(lengths_N)) - np.repeat(first_B, counts_B), lengths_N)
         places = np.arange(lengths_N.sum()) - np.repeat(np.cumsum(lengths_N) - lengths_N, lengths_N)
-        real_BS = np.arange(positions) < np.add.reduceat(lengths_N, np.cumsum(counts_B) - counts_B)[:, None]
+        real_BS = np.arange(positions) < np.add.reduceat(lengths_N, first_B)[:, None]
         return Pairs(
             number_BS=torch.from_numpy(_at(real_BS, numbers, fill=-1)),
             place_BS=torch.from_numpy(_at(real_BS, places, fill=0)),
@@ -207,9 +207,9 @@ def _at(real_BS: NDArray[np.bool_], values: NDArray[np.integer[Any]], *, fill: i
     return placed
 
 
-def pad(sequences: Sequence[NDArray[np.int64]], positions: int | None = None, *, fill: int = PAD) -> NDArray[np.int64]:
-    """Stack sequences into one array [sequences, positions or longest]; `fill` stands behind shorter sequences."""
-    padded = np.full((len(sequences), positions or max(map(len, sequences))), fill, dtype=np.int64)
+def _pad(sequences: Sequence[NDArray[np.int64]], positions: int | None) -> NDArray[np.int64]:
+    """Stack sequences into one array [sequences, positions or longest], with zeros behind shorter ones."""
+    padded = np.zeros((len(sequences), positions or max(map(len, sequences))), dtype=np.int64)
     for row, sequence in enumerate(sequences):
         padded[row, : len(sequence)] = sequence
     return padded
@@ -232,7 +232,7 @@ def collate_phrases(ends_of_sentences: Sequence[NDArray[np.int64]], packing: Pac
         pairs = packing.pairs(counts_of_sentences, phrases)
     counts = np.array([len(ends) for ends in ends_of_sentences])
     starts_of_sentences = [np.concatenate(([0], ends[:-1])) for ends in ends_of_sentences]
-    starts_BP, ends_BP = pad(starts_of_sentences, phrases), pad(ends_of_sentences, phrases)
+    starts_BP, ends_BP = _pad(starts_of_sentences, phrases), _pad(ends_of_sentences, phrases)
     longest = int((ends_BP - starts_BP).max())
     if packing is not None:
         longest = -(-longest // 8) * 8

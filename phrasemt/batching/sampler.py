@@ -227,18 +227,16 @@ def best_fit(sides_N2: NDArray[np.int64], positions: int) -> list[list[int]]:
     """
     packed: list[list[int]] = []
     free_source_R, free_target_R = np.full((2, len(sides_N2)), positions)
-    free_R = free_source_R + free_target_R
     for pair, (source, target) in enumerate(sides_N2.tolist()):
         row = rows = len(packed)
         fits = np.flatnonzero((free_source_R[:rows] >= source) & (free_target_R[:rows] >= target))
         if len(fits):
-            row = int(fits[free_R[fits].argmin()])
+            row = int(fits[(free_source_R[fits] + free_target_R[fits]).argmin()])
         else:
             packed.append([])
         packed[row].append(pair)
         free_source_R[row] -= source
         free_target_R[row] -= target
-        free_R[row] -= source + target
     return packed
 
 

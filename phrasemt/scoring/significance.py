@@ -505,7 +505,7 @@ def bootstrap_scores(
     """
     runs, sentences, _ = next(iter(statistics.values())).shape
     generator = np.random.default_rng(seed)
-    # One product for all runs and metrics: products with the few columns of one take ten times as long.
+    # One product for all runs and metrics: many products with few columns take several times as long.
     columns = np.concatenate([rows.transpose(1, 0, 2).reshape(sentences, -1) for rows in statistics.values()], axis=1)
     ends = np.cumsum([runs * rows.shape[2] for rows in statistics.values()])
     scores: dict[str, list[NDArray[np.float64]]] = {name: [] for name in statistics}
