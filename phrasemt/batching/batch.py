@@ -133,8 +133,8 @@ class Target(Tensors):
     mask_BT: True at real positions; inputs and outputs have the same number of them.
     real_N: the real positions among the B*T positions, increasing (int64). A GPU would make the host wait for their
     number, which is known when the batch is made.
-    weights_N: None, or in a batch of a fixed shape 1 at real positions and 0 at others: `real_N` then has all, because
-    their number would be part of the shape.
+    weights_N: None, or in a batch of a fixed shape 1 at real positions and 0 at others: `real_N` then has more or all
+    positions, because their number is part of the shape.
     chunks: None for models without target chunks. pairs: None for a padded batch.
     """
 
@@ -156,17 +156,25 @@ class Batch(Tensors):
     target: Target
 
     def fixed(self) -> Batch:
-        """Return the batch in one of few shapes: S and T are multiples of 8, and losses read all positions."""
+        """Return the batch in one of few shapes: S and T, or of a packed batch its rows, are multiples of 8.
+
+        Losses read all positions, or of a packed batch a multiple of 1,024 if it has so many.
+        """
+        packed = self.target.pairs is not None
 
         def padded(x: Tensor, axes: str) -> Tensor:
-            room = [-size % 8 if axis in "ST" else 0 for axis, size in zip(axes, x.shape, strict=True)]
+            room = [
+                -size % 8 if axis in ("B" if packed else "ST") else 0 for axis, size in zip(axes, x.shape, strict=True)
+            ]
             return F.pad(x, [side for more in reversed(room) for side in (0, more)])
 
         batch = self.map(padded)
-        target, all_N = batch.target, torch.arange(batch.target.mask_BT.numel())
-        chunks = None if target.chunks is None else replace(target.chunks, begins_M=all_N)
-        weights_N = target.mask_BT.flatten().float()
-        return replace(batch, target=replace(target, real_N=all_N, weights_N=weights_N, chunks=chunks))
+        target, real_N = batch.target, batch.target.mask_BT.flatten()
+        count = -(-int(real_N.sum()) // 1024) * 1024 if packed else len(real_N)
+        chosen_N = real_N.argsort(descending=True, stable=True)[:count].sort().values
+        chunks = None if target.chunks is None else replace(target.chunks, begins_M=chosen_N)
+        weights_N = real_N[chosen_N].float()
+        return replace(batch, target=replace(target, real_N=chosen_N, weights_N=weights_N, chunks=chunks))
 
     @property
     def masks(self) -> dict[Axis, Tensor]:

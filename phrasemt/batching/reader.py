@@ -280,7 +280,7 @@ class RankReader(Dataset[tuple[PlannedUpdate, RankBatches | PhrasemtError]]):
     """Makes the micro-batches of process `rank` of `ranks`, for a device of this type.
 
     rows_of: the numbers of positions, increasing, that rows of packed batches may have; empty for padded batches.
-    fixed: whether padded batches have a fixed shape (`Batch.fixed`).
+    fixed: whether batches have one of few shapes (`Batch.fixed`).
     """
 
     reader: BatchReader

@@ -83,8 +83,8 @@ class TranslationModel(SearchableModel[Memory, State]):
     """A model of target sentences, conditional on source sentences.
 
     embeddings: of source and target; `embeddings.output` is the output layer.
-    repeats: whether loss and gradients of a batch of a fixed shape (`Batch.fixed`) are the same kernels on the same
-    tensors each time, so that a GPU may replay them (phrasemt/training/replay.py). It pays for many small kernels.
+    repeats: whether padded batches have few shapes (`Batch.fixed`), so that a GPU may replay the kernels of their loss
+    and gradients (phrasemt/training/replay.py), as it does with packed rows.
     positions_in_row: of a row in which a training may put several pairs; None where each pair has a row of its own.
     """
 

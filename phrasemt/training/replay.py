@@ -1,8 +1,8 @@
-"""Forward and backward passes as CUDA graphs: a recurrent system launches thousands of small kernels, which the host
-cannot do as fast as a GPU computes them. A replay of a graph is one launch.
+"""Forward and backward passes as CUDA graphs: a system launches a thousand kernels or more, which the host cannot do as
+fast as a GPU computes them. A replay of a graph is one launch.
 
-A graph reads and writes the tensors that it was captured with. So a batch of fixed shape is copied into the tensors of
-the first one, and gradients are always added to the same tensors.
+A graph reads and writes the tensors that it was captured with. So a batch of a shape that came before is copied into
+the tensors of the first one, and gradients are always added to the same tensors.
 """
 
 from __future__ import annotations

@@ -112,11 +112,11 @@ class Trainer:
         self._reader = reader
         self._group = group
         self.device = model.device
-        replays = model.repeats and self.device.type == "cuda"
-        self._replays = Replays(self._backward, self._parameters) if replays else None
         compiles = compiles_on(self.device)
         packs = compiles or PACKED[self.device.type]
         rows_of = _rows_of(model.positions_in_row, self.settings.max_length) if packs else ()
+        replays = self.device.type == "cuda" and (model.repeats or bool(rows_of))
+        self._replays = Replays(self._backward, self._parameters) if replays else None
         self.rank_reader = RankReader(
             reader, self.device.type, group.rank, group.size, rows_of=rows_of, fixed=self._replays is not None
         )
@@ -244,6 +244,8 @@ class Trainer:
         moments = 2 * sum(parameter.nbytes for parameter in self._parameters)
         memory = torch.cuda.get_device_properties(self.device).total_memory
         room = _USABLE_PART_OF_MEMORY * torch.cuda.get_per_process_memory_fraction(self.device) * memory - moments
+        if self._replays is not None:
+            room /= 2  # graphs keep their memory while a batch of another shape is computed
         self.capacity = most
         while self._memory_needed(self.rank_reader.trial(plan, self.capacity)) > room:
             self._shrink()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from one_host_slurm import ask, missing, one_host_slurm
 from site_of_tests import STUDY, Site
@@ -51,4 +53,5 @@ def site(cluster: Path, _local: Site, tmp_path: Path) -> Iterator[Site]:
     if jobs := site.jobs("running,pending"):  # of a test that failed
         ask("scancel", *jobs)
     for process in site.processes():
-        process.kill()
+        with suppress(psutil.NoSuchProcess):
+            process.kill()

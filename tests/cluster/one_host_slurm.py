@@ -14,7 +14,7 @@ import stat
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -154,7 +154,8 @@ def kill_node(node: str, folder: Path) -> None:
         if process.info["name"] == "slurmstepd" and any(f"[{job}." in title for job in jobs):
             found += [process, *process.children(recursive=True)]
     for process in found:
-        process.kill()
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
     psutil.wait_procs(found, timeout=PATIENCE)
 
 
@@ -238,7 +239,8 @@ def _stop(folder: Path) -> list[str]:
         psutil.wait_procs(daemons, timeout=PATIENCE)
     left = list(_left(folder))
     for process in left:
-        process.kill()
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
     return [f"{process.pid}" for process in left]
 
 

@@ -157,11 +157,12 @@ class Site(Workplace):
 
     def training_processes(self) -> list[psutil.Process]:
         """Processes that train here: `python -m phrasemt train_model ...`."""
-        return [process for process in self.processes() if process.cmdline()[2:4] == ["phrasemt", "train_model"]]
+        return [process for process in self.processes() if process.info["cmdline"][2:4] == ["phrasemt", "train_model"]]
 
     def processes(self) -> list[psutil.Process]:
-        """All processes whose working folder this is."""
-        return [process for process in psutil.process_iter(["cwd"]) if process.info["cwd"] == str(self.folder)]
+        """All processes whose working folder this is; `info` has their commands, which may have ended meanwhile."""
+        of_all = psutil.process_iter(["cwd", "cmdline"])
+        return [process for process in of_all if process.info["cwd"] == str(self.folder) and process.info["cmdline"]]
 
     def hold_training(self, processes: int = 1) -> list[psutil.Process]:
         """The processes of the training, halted when it has saved a state to go on from."""

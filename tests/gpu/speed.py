@@ -9,6 +9,7 @@ host waits for its batches (`wait_ms`) and launches kernels (`host_ms`). `compil
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import statistics
@@ -47,7 +48,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "transformer, tf32": ("transformer", {"precision": "tf32"}),
     **{f"{name}, padded": (name, {"packed": False}) for name in ("transformer", "+Max+Attn+TA", "phrasal 1-2-3")},
     **{f"{name}, float32": (name, {"precision": "float32"}) for name in ("transformer", "biscale")},
-    "biscale, not captured": ("biscale", {"repeats": False}),
+    **{f"{name}, not captured": (name, {"captured": False}) for name in ("transformer", "phrasal 1-2-3", "biscale")},
 }
 COMPILED = ("transformer", "big", "+Max+Attn+TA", "phrasal 1-2-3") if ON_GPU else ("transformer",)  # minutes on a CPU
 PRODUCTS = ((27_000, 512, 2048), (27_000, 512, 512), (7_000, 512, 37_000)) if ON_GPU else ((27, 16, 32),)
@@ -116,15 +117,16 @@ def speed_of_updates(model: Architecture, changes: dict[str, Any]) -> dict[str, 
     size = {"sentences_per_update": 80 // part} if recurrent else {"tokens_per_update": 25_000 // part}
     settings = settings_of_paper(model, precision=changes.get("precision", "bfloat16"), max_length=100, **size)
     reader = drawn_reader(model.model_inputs, pairs=60_000 // part**2, vocabulary=WORDS)
-    random = untrained(model)
-    random.repeats = changes.get("repeats", random.repeats)
-    trainer, plan = Trainer(random, reader, settings), plan_of_updates(settings, reader.examples)
+    trainer, plan = Trainer(untrained(model), reader, settings), plan_of_updates(settings, reader.examples)
+    if not changes.get("captured", True):
+        trainer._replays, trainer.rank_reader = None, dataclasses.replace(trainer.rank_reader, fixed=False)
     begin, trainer.capacity = time.perf_counter(), 2**16
     if not changes and model.family == "transformer":  # seconds for each system
         trainer.find_capacity(plan)
     figures: dict[str, Any] = {"capacity": trainer.capacity, "find_capacity_s": time.perf_counter() - begin}
-    # Shapes of recurrent systems come again, and are then replayed.
-    drawn_updates = itertools.cycle(itertools.islice(plan.updates(), 3)) if recurrent else plan.updates()
+    # The same updates again, because shapes are replayed from the second time on.
+    count = 3 if recurrent else 8 if ON_GPU else 1
+    drawn_updates = itertools.cycle(itertools.islice(plan.updates(), count))
     drawn, number = trainer.rank_reader.ahead(drawn_updates, lambda: trainer.capacity), 0
     waited = busy_host = 0.0
 
@@ -143,7 +145,6 @@ def speed_of_updates(model: Architecture, changes: dict[str, Any]) -> dict[str, 
         seconds, done = time.perf_counter() - begin, [result() for result in done]
         return seconds, sum(one.tokens for one in done), sum(one.micro_batches for one in done)
 
-    count = 3 if recurrent else 8 if ON_GPU else 1
     warm_up, _, _ = run(2 * count)
     if ON_GPU:
         torch.cuda.reset_peak_memory_stats()

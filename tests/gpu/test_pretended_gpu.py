@@ -18,6 +18,7 @@ from small_systems import ONE_OF_EACH_FAMILY, SYSTEMS, TARGET_VOCABULARY, random
 from trainings import settings_of_paper
 
 import phrasemt.training.trainer as trainer_module
+from phrasemt.batching.reader import RankReader
 from phrasemt.decoding.attention import AttentionStatistics
 from phrasemt.decoding.beam import translate_split
 from phrasemt.decoding.forced import force
@@ -117,19 +118,24 @@ def loss_and_gradients_of(model, batch):
     return loss.objective, loss.nll, loss.parts, torch.autograd.grad(loss.objective, list(model.parameters()))
 
 
-@pytest.mark.parametrize("name", slow_except(ONE_OF_EACH_FAMILY, RECURRENT))
+@pytest.mark.parametrize("name", slow_except(ONE_OF_EACH_FAMILY, SYSTEMS))
 def test_a_batch_of_a_fixed_shape_has_the_loss_of_its_real_positions(name):
     settings = SYSTEMS[name]
     model = random_model(settings).double()
-    batch = drawn_reader(settings.model_inputs, pairs=9, vocabulary=TARGET_VOCABULARY, median=6, longest=12)(range(9))
+    reader = drawn_reader(settings.model_inputs, pairs=40, vocabulary=TARGET_VOCABULARY, median=6, longest=12)
+    rows_of = () if isinstance(settings, RecurrentModel) else (16,)
+    (batch,) = RankReader(reader, "cpu", rows_of=rows_of).read(np.arange(40), 10**6).batches
     fixed = batch.fixed()
-    assert [side % 8 for side in (*fixed.source.ids_BS.shape[1:], *fixed.target.outputs_BT.shape[1:])] == [0, 0]
+    assert {
+        size % 8 for size in (*fixed.source.ids_BS.shape[0 if rows_of else 1 :], *fixed.target.outputs_BT.shape[1:])
+    } == {0}
+    assert fixed.target.mask_BT.numel() > batch.target.mask_BT.numel()
     expected = loss_and_gradients_of(model, batch)
     torch.testing.assert_close(loss_and_gradients_of(model, fixed), expected, rtol=1e-11, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", slow_except(ONE_OF_EACH_FAMILY, RECURRENT))
-def test_a_recurrent_system_repeats_its_kernels(name, monkeypatch):
+@pytest.mark.parametrize("name", slow_except(ONE_OF_EACH_FAMILY, SYSTEMS))
+def test_a_system_repeats_its_kernels(name, monkeypatch):
     """The second batch of a shape is captured, and later ones replayed: an update of other pairs, which read and write
     the tensors of the second one, as on a CPU without fixed shapes."""
     settings = SYSTEMS[name]
@@ -151,7 +157,8 @@ def test_a_recurrent_system_repeats_its_kernels(name, monkeypatch):
         there = objectives, [one.detach().cpu() for one in weights]
     assert len(computed) == 2
     objectives, weights = train(CPU)
-    torch.testing.assert_close(there, (objectives, [one.detach() for one in weights]), rtol=1e-12, atol=1e-12)
+    expected = objectives, [one.detach() for one in weights]
+    torch.testing.assert_close(there, expected, rtol=1e-12, atol=1e-9)  # Adam divides gradients that are nearly 0
 
 
 def test_a_capture_that_fails_is_a_warning(monkeypatch, caplog):
@@ -213,7 +220,8 @@ def test_the_capacity_holds_a_whole_update_and_little_more(name):
         assert all(len(trainer.rank_reader.read(rows, trainer.capacity).batches) == 1 for rows in plan.epoch(0))
         shapes = [trainer.rank_reader.positions(rows) for rows in plan.epoch(0)]
     assert max(shapes) <= trainer.capacity == max(max(shapes) * 9 // 8, training.training.max_length + 2)
-    rounded = trainer.capacity // plan.longest(1)[1] * 8 if trainer.rank_reader.fixed else 0  # at most 8 a pair
+    # At most 7 rows more, or 8 positions a pair.
+    rounded = 7 * 128 if trainer.rank_reader.rows_of else trainer.capacity // plan.longest(1)[1] * 8
     assert 0.5 * trainer.capacity <= tried[0] <= trainer.capacity + rounded
 
 

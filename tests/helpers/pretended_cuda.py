@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_map_only
 
 import phrasemt
@@ -90,10 +90,11 @@ class PretendedGraph:
 
     @torch.no_grad()
     def replay(self) -> None:
-        for run, args, kwargs, results in self.calls:
-            for result, again in zip(_tensors((results,)), _tensors((run(*args, **kwargs),)), strict=True):
-                if result.untyped_storage()._cdata != again.untyped_storage()._cdata:
-                    result.copy_(again)
+        with _disable_current_modes():
+            for run, args, kwargs, results in self.calls:
+                for result, again in zip(_tensors((results,)), _tensors((run(*args, **kwargs),)), strict=True):
+                    if result.untyped_storage()._cdata != again.untyped_storage()._cdata:
+                        result.copy_(again)
 
 
 class PretendedGpu:
@@ -170,8 +171,9 @@ class PretendedGpu:
             yield
         finally:
             self.graph = None
-            for storage, content in graph.before.values():
-                storage.copy_(content)
+            with _disable_current_modes():
+                for storage, content in graph.before.values():
+                    storage.copy_(content)
 
     def _synchronize(self) -> None:
         """Only now copies to the host that did not block have their numbers."""
