@@ -219,7 +219,10 @@ def doubts(texts: Mapping[str, Sequence[Sides]], languages: Sequence[str] = ()) 
     texts: by name, the first of which the others are compared with; their first 10,000 pairs count. languages: of the
     sides, by whose frequent words exchanged sides are known if all texts have them.
     """
-    texts = {name: [pair for pair in pairs[: _BLOCK * _BLOCKS] if all(pair)] for name, pairs in texts.items()}
+    texts = {
+        name: [sides for pair in pairs[: _BLOCK * _BLOCKS] if all(sides := tuple(map(str.strip, pair)))]
+        for name, pairs in texts.items()
+    }
     (base_name, base), *others = texts.items()
     features = _sides_of_words(base)
     if _exchanged(base, _words_of_languages(languages)) > 1 - _PART:

@@ -91,6 +91,7 @@ def test_texts_of_one_origin_and_short_ones_are_not_doubted() -> None:
     assert [*doubts({name: pairs[:3] for name, pairs in TEXTS.items()})] == []
     assert [*doubts({"dev": [], "train": TEXTS["train"]})] == []
     assert [*doubts({name: [pair[:1] for pair in pairs] for name, pairs in TEXTS.items()})] == []
+    assert changed("train", lambda line: f" {line}\r") == []
     assert [*doubts({name: [*pairs, ("", ""), ("a", "")] for name, pairs in TEXTS.items()})] == []
 
 
