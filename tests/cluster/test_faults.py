@@ -1,7 +1,7 @@
 """What goes wrong on clusters, while a training runs there: each time the study ends with the table of a quiet run.
 
-Only the training is put into the queue. What follows it runs here, without the cluster. Marked slow are faults that
-phrasemt and its profile handle in the same way as another one.
+Only the training is put into the queue. What follows it runs here, without the cluster. Marked slow, for
+`make test-all`, are faults that are rare, or that phrasemt and its profile handle in the same way as another one.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def test_a_job_that_fails_is_tried_again(site: Site, untouched: Site) -> None:
     _ends_as(untouched, site)
 
 
+@pytest.mark.slow
 def test_a_job_that_fails_again_ends_the_run(site: Site, untouched: Site) -> None:
     examples = site.results / "demo.en-de/examples/train.arrow"
     whole, times = examples.read_bytes(), examples.stat()
@@ -146,6 +147,7 @@ def test_ctrl_c_leaves_neither_jobs_nor_processes(
     _ends_as(untouched, site)
 
 
+@pytest.mark.slow
 def test_sigterm_ends_a_run_whose_jobs_wait_for_ever(site: Site) -> None:
     late = ["--set-resources", "train_model:slurm_extra='--begin=now+1hour'"]
     command = [sys.executable, "-m", "phrasemt", "run", "study.yaml", "--profile", "slurm"]
@@ -187,6 +189,7 @@ def test_a_killed_run_is_cleared_away_before_another_begins(site: Site, untouche
     _ends_as(untouched, site)
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_cleared_away_beside_a_run_of_another_study(site: Site, untouched: Site) -> None:
     run = site.start(site.record)
     site.hold_training()
@@ -221,6 +224,7 @@ _NAMED = 'hostname login2; exec "$@"'
 SECOND_LOGIN_NODE = ("unshare", "--pid", "--fork", "--mount-proc", "--uts", "sh", "-c", _NAMED, "sh")
 
 
+@pytest.mark.slow
 def test_a_second_login_node_leaves_a_run_its_lock(site: Site, untouched: Site) -> None:
     """A run without Slurm, which the other node knows only from its notes."""
     assert not list((site.folder / CLAIMS).iterdir())  # the run that made the copy has ended
@@ -245,6 +249,7 @@ def test_a_second_login_node_leaves_a_run_its_lock(site: Site, untouched: Site) 
     _ends_as(untouched, site)
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_the_run_and_space_lets_it_go_on(site: Site, untouched: Site) -> None:
     with file_system(site.model.parent, "100k"):
         messages = site.finish(site.start(site.record), code=1)
