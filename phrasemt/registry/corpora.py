@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints
 
 from phrasemt.errors import DataError, did_you_mean
 from phrasemt.fields import Language, Name, Settings
@@ -19,8 +19,6 @@ from phrasemt.files.source_file import Count, FileName, Sha256, SourceFile
 from phrasemt.files.yaml import parse_yaml
 
 REGISTRY_FILE = Path(__file__).with_suffix(".yaml")
-ARCHIVE_SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz")
-
 Item = TypeVar("Item")
 _LIST_THEM = "run `phrasemt corpora` to list the corpora, `phrasemt corpora ID` for the parts and languages of one"
 
@@ -37,9 +35,6 @@ class MemberRange(Settings):
     @property
     def names(self) -> list[str]:
         return [self.pattern.format(number=number) for number in range(self.first, self.last + 1)]
-
-    def __str__(self) -> str:
-        return f"{self.pattern} from {self.first} to {self.last}"
 
 
 class CorpusSide(Settings):
@@ -62,12 +57,6 @@ class CorpusSide(Settings):
     def members(self) -> list[str | None]:
         """Paths inside the archive, in order; [None] for a plain file."""
         return [*self.member.names] if isinstance(self.member, MemberRange) else [self.member]
-
-    @model_validator(mode="after")
-    def _column_of_a_table(self) -> CorpusSide:
-        if (self.format == "tsv") != (self.column is not None):
-            raise ValueError("a column belongs to the format tsv, and only to it")
-        return self
 
 
 class Blocks(Settings):
@@ -134,27 +123,6 @@ class Corpus(Settings):
     parts: dict[Name, CorpusPart] = Field(default_factory=dict)
     contrasts: dict[Name, ContrastPart] = Field(default_factory=dict)
 
-    @model_validator(mode="after")
-    def _sides_are_in_files(self) -> Corpus:
-        files = {file.name: file for file in self.files}
-        if len(files) != len(self.files):
-            raise ValueError(f"corpus {self.id} names a file twice")
-        if not (self.parts or self.contrasts):
-            raise ValueError(f"corpus {self.id} has neither parts nor contrasts")
-        for name, contrast in self.contrasts.items():
-            if missing := set(contrast.files) - set(files):
-                raise ValueError(f"corpus {self.id}, contrasts {name}: {sorted(missing)[0]} is not among the files")
-        for name, part in self.parts.items():
-            if part.selection and (missing := {*part.selection.parts, *part.selection.apart_from} - set(self.parts)):
-                raise ValueError(f"corpus {self.id}, part {name}: {sorted(missing)[0]} is not among the parts")
-            for language, side in part.sides.items():
-                where = f"corpus {self.id}, part {name}, language {language}"
-                if side.file not in files:
-                    raise ValueError(f"{where}: {side.file} is not among the files")
-                if side.file.endswith(ARCHIVE_SUFFIXES) != (side.member is not None):
-                    raise ValueError(f"{where}: a member belongs to an archive, and each archive needs one")
-        return self
-
     @property
     def languages(self) -> tuple[str, ...]:
         """The languages of all parts, in the order of the registry."""
@@ -173,9 +141,7 @@ def load_registry() -> dict[str, Corpus]:
     """The corpora by id, in the order of the registry file."""
     entries = parse_yaml(REGISTRY_FILE.read_text(encoding="utf-8"))
     corpora = [Corpus.model_validate(entry) for entry in entries]
-    registry = {corpus.id: corpus for corpus in corpora}
-    assert len(registry) == len(corpora), "an id comes twice in the registry"
-    return registry
+    return {corpus.id: corpus for corpus in corpora}
 
 
 def corpus(corpus_id: str) -> Corpus:
