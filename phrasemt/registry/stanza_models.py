@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Annotated, Literal
-
-from pydantic import Field, StringConstraints
+from typing import Any, Literal
 
 from phrasemt.fields import Language, Name, Settings
 from phrasemt.files.source_file import FileName, SourceFile
@@ -19,21 +17,15 @@ URL = "https://huggingface.co/stanfordnlp"
 Role = Literal["constituency", "tagger", "vectors", "forward_charlm", "backward_charlm"]
 
 
-class PublishedFile(Settings):
-    """A model file. path: relative to the folder of the language. `SourceFile` says what a file without md5 needs."""
-
-    name: FileName
-    path: str
-    md5: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")] | None
-    unverified: str | None = Field(None, description="why no checksum is known")
-
-
 class PublishedLanguage(Settings):
-    """The packages of a language. packages: file names by role, by package."""
+    """The packages of a language: file names by role, by package.
+
+    files: fields of `SourceFile`, with a path relative to the folder of the language in place of a URL.
+    """
 
     repository: str
     revision: str
-    files: tuple[PublishedFile, ...]
+    files: tuple[dict[str, Any], ...]
     packages: dict[Name, dict[Role, FileName]]
 
 
@@ -51,14 +43,10 @@ def files_of_package(language: Language, package: Name) -> dict[Role, str]:
 def published_file(language: Language, name: str) -> SourceFile:
     """The description of a file. Raises DataError for an unknown language or file."""
     of_language = _language(language)
-    files = {entry.name: entry for entry in of_language.files}
-    entry = _look_up("model file", name, files, where=f"language {language}")
-    return SourceFile(
-        name=entry.name,
-        url=f"{URL}/{of_language.repository}/resolve/{of_language.revision}/models/{entry.path}",
-        md5=entry.md5,
-        unverified=entry.unverified,
-    )
+    files = {entry["name"]: entry for entry in of_language.files}
+    entry = dict(_look_up("model file", name, files, where=f"language {language}"))
+    folder = f"{URL}/{of_language.repository}/resolve/{of_language.revision}/models"
+    return SourceFile.model_validate({"url": f"{folder}/{entry.pop('path')}", **entry})
 
 
 def _language(language: Language) -> PublishedLanguage:
