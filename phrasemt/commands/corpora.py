@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import functools
-import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 from phrasemt.files.source_file import SourceFile
-from phrasemt.registry.corpora import Corpus, contrasts_of, corpus, files_of, load_registry, source_file
+from phrasemt.files.yaml import format_yaml
+from phrasemt.registry.corpora import contrasts_of, corpus, files_of, load_registry, source_file
 from phrasemt.runs.display import size, table
 from phrasemt.study.datasets import RegistryText
 from phrasemt.study.reading import load_study
@@ -30,19 +30,10 @@ def run(options: argparse.Namespace) -> None:
 
     Raises DataError for an unknown id, and StudyError for mistakes in the study.
     """
-    if options.study is not None:
-        lines = _needed(load_study(options.study))
-    else:
-        lines = _list() if options.id is None else _entry(corpus(options.id))
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
-
-
-def _entry(entry: Corpus) -> Iterator[str]:
-    """Yield the entry as the registry has it."""
-    import yaml
-
-    content = entry.model_dump(mode="json", exclude_defaults=True)
-    yield from yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=110).splitlines()
+    if options.id is not None:
+        print(format_yaml(corpus(options.id).model_dump(mode="json", exclude_defaults=True)), end="")
+        return
+    print(*(_needed(load_study(options.study)) if options.study is not None else _list()), sep="\n")
 
 
 def _list() -> Iterator[str]:
