@@ -223,7 +223,7 @@ class PlannedJob(BaseModel, frozen=True):
 class RunNote(_Note, frozen=True):
     """A run. cores: None on a cluster; done: jobs of each rule that were finished before.
 
-    commit: of phrasemt, as `git describe` names it, with `-dirty` after local changes; None outside of a checkout.
+    commit: of phrasemt, with `-dirty` after local changes; None outside of a checkout.
     """
 
     study: str
@@ -339,17 +339,14 @@ def commit_of_code() -> str | None:
     folder = Path(__file__).parents[2]
     if not (folder / ".git").exists():  # a checkout above is that of another program
         return None
-
-    def answer(*command: str) -> str:
-        git = ["git", "-C", str(folder), *command]
-        return subprocess.run(git, check=True, capture_output=True, text=True, timeout=20).stdout.strip()
-
+    git = ["git", "-C", str(folder), "status", "--porcelain=v2", "--branch", "--untracked-files=normal"]
     try:
-        commit = answer("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
-        new = answer("ls-files", "--others", "--exclude-standard", "phrasemt", "rules", "workflow")
+        lines = subprocess.run(git, check=True, capture_output=True, text=True, timeout=20).stdout.splitlines()
     except (OSError, subprocess.SubprocessError):
         return None
-    return f"{commit}-dirty" if new and not commit.endswith("-dirty") else commit
+    commit = lines[0].removeprefix("# branch.oid ")
+    changes = ("1 ", "2 ", "u ", "? phrasemt/", "? rules/", "? workflow/")
+    return f"{commit}-dirty" if any(line.startswith(changes) for line in lines) else commit
 
 
 def now() -> datetime:
