@@ -32,26 +32,7 @@ from phrasemt.files.source_file import LOCK
 from phrasemt.machine.gpus import visible_gpus
 from phrasemt.machine.launch import refuse_stray_rank
 from phrasemt.machine.slurm import cancel, ran_out_of_memory
-from phrasemt.runs.notes import (
-    CONSOLE,
-    RUN,
-    PlannedJob,
-    RunNote,
-    StageNote,
-    State,
-    abandoned_jobs,
-    claim,
-    commit_of_code,
-    heartbeat,
-    jobs_of_runs,
-    new_run,
-    now,
-    queue_name,
-    run_of_this_process,
-    running_notes,
-    stage_note,
-)
-from phrasemt.runs.notes import study_of as copy_of_study
+from phrasemt.runs import notes
 from phrasemt.runs.site import outdated_site
 from phrasemt.runs.status import failures, status_of
 from phrasemt.study.reading import study_of
@@ -99,8 +80,8 @@ def open_study(workflow: Any, config: Mapping[str, Any]) -> Flow:
         study = checked(study_of(dict(config), where), where)
         return _prepare(workflow, study, Path(f"{study.study}.yaml"))
     path = _chosen_file(workflow.config_settings)
-    if not workflow.is_main_process and (run := run_of_this_process()):
-        path = copy_of_study(run)  # a job on a cluster reads the study again, which may have been edited since
+    if not workflow.is_main_process and (run := notes.run_of_this_process()):
+        path = notes.study_of(run)  # a job on a cluster reads the study again, which may have been edited since
     flow = _prepare(workflow, read_study(path), path)
     text = path.read_text(encoding="utf-8")
     Journal.opened = Journal(workflow, flow.study.study, text)
@@ -127,9 +108,9 @@ def _claim_before_lock(workflow: Any) -> None:
 
     @functools.cache
     def claim_folder() -> None:
-        claim()
+        notes.claim()
         with contextlib.suppress(PhrasemtError):  # of a Slurm that does not answer
-            if jobs := abandoned_jobs():
+            if jobs := notes.abandoned_jobs():
                 print(
                     f"phrasemt: warning: Slurm jobs of a killed run still write here: {', '.join(jobs)}. Next: "
                     "`phrasemt unlock --cancel`, which removes its lock, too",
@@ -147,7 +128,7 @@ def _claim_before_lock(workflow: Any) -> None:
 def _prepare(workflow: Any, study: Study, path: Path) -> Flow:
     """What jobs need. path: of the study, or where it would be."""
     if workflow.is_main_process:
-        if os.environ.pop(CONSOLE, None):  # not in jobs
+        if os.environ.pop(notes.CONSOLE, None):  # not in jobs
             Journal.quiet = True
             _quieten(workflow)
         _claim_before_lock(workflow)
@@ -246,12 +227,12 @@ def refuse_overlooked(dag: Any, persistence: Any, study: str) -> None:
         )
 
 
-def planned(dag: Any, jobs: Sequence[Any], *, here: bool) -> list[PlannedJob]:
+def planned(dag: Any, jobs: Sequence[Any], *, here: bool) -> list[notes.PlannedJob]:
     """Jobs of the graph, with those among them that each waits for. here: they run on this machine."""
     places = {job: place for place, job in enumerate(jobs)}
     have_gpus = not here or bool(visible_gpus())
     return [
-        PlannedJob(
+        notes.PlannedJob(
             rule=job.rule.name,
             name=name_of(job),
             wildcards=dict(job.wildcards.items()),
@@ -282,22 +263,22 @@ def name_of(job: Any) -> str:
     return "/".join(Path(path).with_suffix("").as_posix() for path in job.log).partition(f"/{job.rule.name}/")[2]
 
 
-def refuse_same_outputs(jobs: Sequence[PlannedJob]) -> None:
+def refuse_same_outputs(jobs: Sequence[notes.PlannedJob]) -> None:
     """Raise PhrasemtError while another run, on any machine, or what a killed one left in Slurm's queue makes outputs
     of these jobs.
 
     Snakemake's lock is not enough: people remove it, and of two runs in one folder the first that ends removes both.
     """
     outputs = {path for job in jobs for path in job.outputs}
-    for path, run in running_notes(LOGS):
-        if isinstance(run, RunNote) and (same := outputs & run.outputs):
+    for path, run in notes.running_notes(LOGS):
+        if isinstance(run, notes.RunNote) and (same := outputs & run.outputs):
             raise PhrasemtError(
                 "another run makes the same files",
                 where=f"{min(same)} and {len(same) - 1:,} more" if len(same) > 1 else min(same),
                 found=f"snakemake, process {run.pid} on {run.host}, {path}",
                 next_step="wait until it has ended (`phrasemt status`), then run this again",
             )
-    ended = ((job, RunNote.read(path)) for job, path in abandoned_jobs().items())
+    ended = ((job, notes.RunNote.read(path)) for job, path in notes.abandoned_jobs().items())
     if same_files := [job for job, run in ended if run is None or outputs & run.outputs]:
         what = "Slurm jobs of a run that ended still write in this folder"
         next_step = "`phrasemt unlock --cancel`, then run again; or wait until they have ended"
@@ -311,13 +292,13 @@ def cancel_jobs_left(run: Path) -> None:
     (snakemake-interface-executor-plugins 9.4.0). If Slurm does not answer, the next run names the jobs.
     """
     with contextlib.suppress(PhrasemtError):
-        if left := [job for job, path in jobs_of_runs().items() if path.name == run.name]:
+        if left := [job for job, path in notes.jobs_of_runs().items() if path.name == run.name]:
             cancel(left)
 
 
 def _prepare_slurm(executor: Any, run: Path) -> None:
     """Give the jobs of the plugin for Slurm (2.8.0) a name, and say in the notes of stages what becomes of them."""
-    executor.run_uuid = queue_name(run)  # the plugin asks for the states of all jobs of this name
+    executor.run_uuid = notes.queue_name(run)  # the plugin asks for the states of all jobs of this name
     executor._fallback_account_arg = ""  # its guess calls `sacct` with options that no version knows
     os.environ.setdefault("SBATCH_OPEN_MODE", "append")  # the log of a job that was in the queue again
     report, told = executor.report_job_error, list[str]()
@@ -348,12 +329,12 @@ def _prepare_slurm(executor: Any, run: Path) -> None:
 
 def _note_failure(job: Any, run: Path, queue_job: str | None, message: str, *, begun: bool) -> None:
     """Note why a job of Slurm failed, unless its stage has said so. message: the plugin's."""
-    path = stage_note(next(iter(job.log), ""))
-    note = StageNote.read(path)
+    path = notes.stage_note(next(iter(job.log), ""))
+    note = notes.StageNote.read(path)
     if note is None or (note.run, note.queue_job) != (run.name, queue_job):
         if not begun:
             return
-        note = StageNote(stage=job.rule.name, run=run.name, queue_job=queue_job)
+        note = notes.StageNote(stage=job.rule.name, run=run.name, queue_job=queue_job)
     elif note.state != "running":
         return
     if state := _STATE.search(message):
@@ -363,7 +344,7 @@ def _note_failure(job: Any, run: Path, queue_job: str | None, message: str, *, b
             )
         else:
             message = f"Slurm ended job {queue_job}: {state[1]}"
-    note.model_copy(update={"state": "failed", "ended": now(), "error": message}).write(path)
+    note.model_copy(update={"state": "failed", "ended": notes.now(), "error": message}).write(path)
 
 
 class Journal:
@@ -379,7 +360,7 @@ class Journal:
         """`text` is the study file as it was read."""
         self.workflow, self._study, self._text = workflow, study, text
         self._path: Path | None = None
-        self._note: RunNote | None = None
+        self._note: notes.RunNote | None = None
         self._heart = contextlib.ExitStack()
         workflow.onsuccess(lambda log: self.end("finished"))
         workflow.onerror(lambda log: self.fail())
@@ -392,22 +373,22 @@ class Journal:
         refuse_overlooked(dag, self.workflow.persistence, self._study)
         jobs = planned(dag, [job for job in stages_of(dag) if job in needed], here=here)
         refuse_same_outputs(jobs)
-        self._path = new_run(self._study)
-        self._note = RunNote(
+        self._path = notes.new_run(self._study)
+        self._note = notes.RunNote(
             study=self._study,
             log=next(map(os.path.relpath, log), None),
             cores=self.workflow.cores if here else None,
             done=dict(Counter(job.rule.name for job in stages_of(dag) if job not in needed)),
             jobs=jobs,
-            commit=commit_of_code(),
+            commit=notes.commit_of_code(),
         )
-        write_text(copy_of_study(self._path), self._text)
+        write_text(notes.study_of(self._path), self._text)
         self._note.write(self._path)
-        os.environ[RUN] = str(self._path)
+        os.environ[notes.RUN] = str(self._path)
         executor = self.workflow.scheduler._executor
         if type(executor).__module__ == "snakemake_executor_plugin_slurm":
             _prepare_slurm(executor, self._path)
-        self._heart.enter_context(heartbeat(self._path))
+        self._heart.enter_context(notes.heartbeat(self._path))
 
     def fail(self) -> None:
         """Note the end, cancel what Snakemake has left in Slurm's queue, and say why jobs failed."""
@@ -416,12 +397,12 @@ class Journal:
         if self._path is not None:  # otherwise jobs of another run may be the reason
             cancel_jobs_left(self._path)
             if not self.quiet:
-                print(*failures(status_of(self._path, now())), sep="\n", file=sys.stderr)
+                print(*failures(status_of(self._path, notes.now())), sep="\n", file=sys.stderr)
 
-    def end(self, state: State) -> None:
+    def end(self, state: notes.State) -> None:
         self._heart.close()
         if self._note is not None and self._path is not None:
-            self._note.model_copy(update={"ended": now(), "state": state}).write(self._path)
+            self._note.model_copy(update={"ended": notes.now(), "state": state}).write(self._path)
 
 
 def carry_sidecars(workflow: Any, flow: Flow) -> None:
