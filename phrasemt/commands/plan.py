@@ -112,9 +112,8 @@ def _without_texts(prices: Prices, missing: Sequence[str]) -> Iterator[str]:
     hours = {name: prices.hours_of_training(name) * len(study.seeds_of(name)) for name in study.models}
     rows = [("system", "trainings", unit)]
     rows += [(name, f"{len(study.seeds_of(name)):,}", f"{value:,.2f}") for name, value in hours.items()]
-    yield from (
-        f"  {line}" for line in table([*rows, ("all", "", f"{sum(hours.values()):,.2f}")], right_aligned=rows[0][1:])
-    )
+    rows.append(("all", "", f"{sum(hours.values()):,.2f}"))
+    yield from table(rows, right_aligned=rows[0][1:], indent="  ")
     yield from prices.basis()
 
 
@@ -179,7 +178,7 @@ def _costs(plan: Plan, prices: Prices, gpus: int | None) -> Iterator[str]:
         hours = [_hours(hours, estimated=estimated) for hours in (one.core_hours, one.gpu_hours)]
         why = _why([job for job in plan.jobs if job.planned.rule == rule])
         rows.append((rule, f"{one.jobs:,}", *hours, size(one.bytes) if one.bytes else "", why))
-    yield from (f"  {line}" for line in table(rows, right_aligned=rows[0][1:-1]))
+    yield from table(rows, right_aligned=rows[0][1:-1], indent="  ")
     yield from _systems(costs_of, estimated=bool(gpus))
     if gpus:
         yield from _days(prices, costs_of, costs[ALL].gpu_hours, gpus)
@@ -242,7 +241,7 @@ def _systems(costs_of: Sequence[tuple[Job, Costs]], *, estimated: bool) -> Itera
     rows: list[tuple[str, ...]] = [("system", "GPU h", "of which training")]
     rows += [(name, *(_hours(one, estimated=estimated) for one in both)) for name, both in hours.items() if both[0]]
     if rows[1:]:
-        yield from (f"  {line}" for line in table(rows, right_aligned=rows[0][1:]))
+        yield from table(rows, right_aligned=rows[0][1:], indent="  ")
 
 
 def _days(prices: Prices, costs_of: Sequence[tuple[Job, Costs]], gpu_hours: float, gpus: int) -> Iterator[str]:
@@ -344,7 +343,7 @@ def describe_power(
         text = "" if name not in compared else "not tested" if marked is None else f"{marked:.2f}"
         rows.append((name, f"{number:,}", text, f"{hours * number:,.2f}", *after))
     rows.append(("all", "", "", f"{total[0]:,.2f}", "", "" if None in needed.values() else f"{total[1]:,.2f}"))
-    yield from (f"  {line}" for line in table(rows, right_aligned=heading[1:]))
+    yield from table(rows, right_aligned=heading[1:], indent="  ")
     if max(seeds.values()) == 1:
         yield "now: no system has several seeds, so no difference is tested"
     if None in needed.values():

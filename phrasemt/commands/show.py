@@ -69,7 +69,7 @@ def _fitting(rows: Rows) -> Iterator[str]:
     rows = [[textwrap.shorten(row[0], _LONGEST_TITLE, placeholder=" …"), *row[1:]] for row in rows]
     for columns in range(len(rows[0]), 1, -1):
         numbers = [heading for heading in rows[0][1:columns] if heading != GAIN]
-        lines = [f"  {line}" for line in aligned([row[:columns] for row in rows], right_aligned=numbers)]
+        lines = list(aligned([row[:columns] for row in rows], right_aligned=numbers, indent="  "))
         if max(map(len, lines)) <= _WIDTH or columns == 2:
             yield from lines
             return

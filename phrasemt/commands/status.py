@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
             waiting = ", ".join(f"{number} {reason}" for reason, number in reasons_to_wait(queue_name(path)).items())
             lines += [f"waiting in Slurm's queue: {waiting}"] if waiting else []
         if len(trainings) > 1:
-            lines += ["trainings", *(f"  {line}" for line in table(trainings, right_aligned=("seed", "update", "dev")))]
+            lines += ["trainings", *table(trainings, right_aligned=("seed", "update", "dev"), indent="  ")]
         if status and status.outlook:
             lines.append(status.outlook)
         print((CLEAR_SCREEN if options.watch and sys.stdout.isatty() else "") + "\n".join(lines), flush=True)
@@ -94,7 +94,7 @@ def describe(status: Status) -> Iterator[str]:
     yield f"{run.study}: {status.state}, since {local_time(run.started)}{end}, process {run.pid} on {run.host}"
     states = get_args(JobState)
     rows = [(rule, *(f"{counts[state] or ''}" for state in states)) for rule, counts in status.counts.items()]
-    yield from (f"  {line}" for line in table([("", *states), *rows], right_aligned=states))
+    yield from table([("", *states), *rows], right_aligned=states, indent="  ")
     for state in ("running", "failed"):
         jobs = status.of_state(state)
         if jobs:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
 
-def table(rows: Sequence[Sequence[str]], *, right_aligned: Collection[str] = ()) -> Iterator[str]:
+def table(rows: Sequence[Sequence[str]], *, right_aligned: Collection[str] = (), indent: str = "") -> Iterator[str]:
     """Yield the lines of a table. Columns without content are left out.
 
     rows: the first row has the headings. right_aligned: headings of the columns to align at the right.
@@ -23,7 +23,7 @@ def table(rows: Sequence[Sequence[str]], *, right_aligned: Collection[str] = ())
             side = ">" if heading in right_aligned else "<"
             columns.append([f"{cell:{side}{width}}" for cell in (heading, *cells)])
     for row in zip(*columns, strict=True):
-        yield "  ".join(row).rstrip()
+        yield indent + "  ".join(row).rstrip()
 
 
 def clock(seconds: float) -> str:
