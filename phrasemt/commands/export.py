@@ -77,11 +77,10 @@ def run(options: argparse.Namespace) -> None:
 def readme(chosen: ChosenTraining, form: str) -> str:
     """What the folder holds: system, languages, data, scores on the test sets, and how to translate with it."""
     study, dataset = chosen.study, chosen.study.datasets[chosen.dataset]
-    lines = [f"# {chosen.system}, {' to '.join(dataset.languages)}", ""]
-    lines += [
-        f"System {chosen.system} of study {study.study}, trained on data set {chosen.dataset}, seed {chosen.seed}."
-    ]
-    lines += [
+    lines = [
+        f"# {chosen.system}, {' to '.join(dataset.languages)}",
+        "",
+        f"System {chosen.system} of study {study.study}, trained on data set {chosen.dataset}, seed {chosen.seed}.",
         "`study.json` has all settings and texts.",
         "",
         "| test set | metric | score | signature |",

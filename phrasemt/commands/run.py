@@ -69,15 +69,8 @@ def run(options: argparse.Namespace) -> None:
     if not unlock.unlock(study=study_name(options.study)):  # which has said why, and what to do
         sys.exit(PhrasemtError.exit_code)
     place = ["--snakefile", of_checkout("workflow/Snakefile"), "--profile", of_checkout(options.profile)]
-    command = [
-        sys.executable,
-        "-c",
-        _SNAKEMAKE,
-        "snakemake",
-        "--configfile",
-        options.study,
-        *place,
-    ]  # files to make may follow
+    # The files to make may follow, which --configfile would take for more studies.
+    command = [sys.executable, "-c", _SNAKEMAKE, "snakemake", "--configfile", options.study, *place]
     command += ["--dry-run"] * options.dry_run + ([f"--cores={options.cores}"] if options.cores else [])
     sys.stdout.flush()
     code, signals = _follow([*command, *options.snakemake], options.study)

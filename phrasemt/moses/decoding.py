@@ -36,19 +36,16 @@ _BEST = re.compile(r"copying weights from best iteration \((\d+), bleu=([\d.eE+-
 _FINISHED = "finished_step.txt"  # of mert-moses.pl: number of the last run that ended
 _REORDERING_SCORES = 6
 Weights = Mapping[str, list[float]]  # of each feature of moses.ini, by its name
-
-
-def untuned_weights() -> Weights:
-    """The weights that train-model.perl begins with."""
-    return {
-        "UnknownWordPenalty0": [1.0],
-        "WordPenalty0": [-1.0],
-        "PhrasePenalty0": [0.2],
-        "TranslationModel0": [0.2] * 4,
-        "LexicalReordering0": [0.3] * _REORDERING_SCORES,
-        "Distortion0": [0.3],
-        "LM0": [0.5],
-    }
+# With which train-model.perl begins.
+UNTUNED_WEIGHTS: Weights = {
+    "UnknownWordPenalty0": [1.0],
+    "WordPenalty0": [-1.0],
+    "PhrasePenalty0": [0.2],
+    "TranslationModel0": [0.2] * 4,
+    "LexicalReordering0": [0.3] * _REORDERING_SCORES,
+    "Distortion0": [0.3],
+    "LM0": [0.5],
+}
 
 
 def moses_ini(language_model: Path, phrase_table: Path, reordering_table: Path, weights: Weights) -> str:
@@ -111,7 +108,7 @@ def tune_moses(
     that stays between runs, empty at the end. Raises PhrasemtError if another process tunes here.
     """
     tables = (language_model, phrase_table, reordering_table)
-    ini = moses_ini(*tables, untuned_weights())
+    ini = moses_ini(*tables, UNTUNED_WEIGHTS)
     work = state.absolute() / _digest(settings, ini, *tables, source, reference)
     with _alone(state) as lock:
         for folder in state.iterdir():  # what tunings with other settings or other tables left
@@ -198,7 +195,7 @@ def translate_with_moses(
     weights: the tuned ones; without a file, the untuned ones. tokens: with the first word in upper case if the system
     has a truecaser. text: detokenised. Raises PhrasemtError if the decoder leaves out a sentence.
     """
-    values = TunedWeights.read(weights[0]).weights if weights else untuned_weights()
+    values = TunedWeights.read(weights[0]).weights if weights else UNTUNED_WEIGHTS
     ini = moses_ini(language_model, phrase_table, reordering_table, values)
     lines = [line.strip() for line in read_lines(source)]
     with work_folder(tokens) as work:

@@ -20,7 +20,7 @@ import pytest
 import sacremoses
 from stage_settings import arguments_of
 
-from phrasemt.moses.decoding import moses_ini, translate_with_moses, tune_moses, untuned_weights, weights_of_ini
+from phrasemt.moses.decoding import UNTUNED_WEIGHTS, moses_ini, translate_with_moses, tune_moses, weights_of_ini
 from phrasemt.moses.installation import MOSES, run
 from phrasemt.moses.training import REORDERING, align_words, extract_phrase_table, train_lm  # fmt: skip
 from phrasemt.stages.moses import AlignWords, ExtractPhraseTable, TrainLm, TranslateWithMoses, TuneMoses
@@ -116,7 +116,7 @@ def test_features_and_untuned_weights_are_those_of_train_model(tmp_path: Path) -
     )  # fmt: skip
     theirs = (tmp_path / "model/moses.ini").read_text()
     tables = (tmp_path / "model/phrase-table.gz", tmp_path / f"model/reordering-table.wbe-{REORDERING}.gz")
-    ours = moses_ini(tmp_path / "lm", *tables, untuned_weights())
+    ours = moses_ini(tmp_path / "lm", *tables, UNTUNED_WEIGHTS)
 
     def features(ini: str) -> list[str]:
         return [line for line in ini.split("[feature]")[1].split("[weight]")[0].split("\n") if line and line[0] != "#"]
