@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from phrasemt.artefacts.paths import Paths
 from phrasemt.fields import Settings
 from phrasemt.files.source_file import SourceFile
 from phrasemt.registry.corpora import CorpusPart, CorpusSide, contrasts_of, part_of, read_with, side_of, source_file
-from phrasemt.stages.stage import Stage, StudyJob, files, of
+from phrasemt.stages.stage import Stage, StudyJob, files, of, present
 from phrasemt.study.datasets import CleaningFilters, ContrastText, GeneratedPairs, RegistryText
 from phrasemt.study.tokenization import common_code
 
@@ -21,11 +21,11 @@ class FetchCorpus(Stage):
     outputs = files(file=Paths.original_file)
 
     corpus: str
-    source: SourceFile
+    source: SourceFile = of(lambda job: source_file(job.wildcards["corpus"], job.wildcards["file"]))
 
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return {"source": source_file(job.wildcards["corpus"], job.wildcards["file"])}
+
+def _part(job: StudyJob) -> tuple[str, str]:
+    return job.wildcards["corpus"], job.wildcards["part"]
 
 
 class ExtractText(Stage):
@@ -39,21 +39,11 @@ class ExtractText(Stage):
     corpus: str
     part: str
     language: str
-    side: CorpusSide
-    lines: int | None
-    sha256: str | None  # of the text
-    parts: dict[str, CorpusPart]  # of a part with a selection: itself and those it stays apart from, in this order
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        corpus, part, language = (job.wildcards[name] for name in ("corpus", "part", "language"))
-        entry = part_of(corpus, part)
-        return {
-            "side": side_of(corpus, part, language),
-            "lines": entry.lines,
-            "sha256": entry.sha256.get(language),
-            "parts": read_with(corpus, part),
-        }
+    side: CorpusSide = of(lambda job: side_of(*_part(job), job.wildcards["language"]))
+    lines: int | None = of(lambda job: part_of(*_part(job)).lines)
+    sha256: str | None = of(lambda job: part_of(*_part(job)).sha256.get(job.wildcards["language"]))  # of the text
+    # Of a part with a selection: itself and those it stays apart from, in this order.
+    parts: dict[str, CorpusPart] = of(lambda job: read_with(*_part(job)))
 
 
 class PartitionCorpus(Stage):
@@ -71,9 +61,9 @@ class PartitionCorpus(Stage):
         test_target=Paths.raw_text,
     )
 
-    dev: int = of(lambda job: job.cut.dev)
-    test: int = of(lambda job: job.cut.test)
-    seed: int = of(lambda job: job.cut.seed)
+    dev: int = of(lambda job: present(job.dataset.cut).dev)
+    test: int = of(lambda job: present(job.dataset.cut).test)
+    seed: int = of(lambda job: present(job.dataset.cut).seed)
 
 
 class GenerateDemo(Stage):
@@ -91,14 +81,10 @@ class GenerateDemo(Stage):
     )
 
     split: Literal["train", "dev", "test"]
-    pairs: int
-    seed: int = of(lambda job: job.generator.seed)
-    multiword_units: bool = of(lambda job: job.generator.multiword_units)
-    long_sentences: bool = of(lambda job: job.generator.long_sentences)
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return {"pairs": getattr(job.dataset.generator, job.wildcards["split"])}
+    pairs: int = of(lambda job: getattr(job.dataset.generator, job.wildcards["split"]))
+    seed: int = of(lambda job: present(job.dataset.generator).seed)
+    multiword_units: bool = of(lambda job: present(job.dataset.generator).multiword_units)
+    long_sentences: bool = of(lambda job: present(job.dataset.generator).long_sentences)
 
 
 class PairsOfFiles(Settings):
@@ -120,11 +106,9 @@ class ExtractContrasts(Stage):
     inputs = files(files=[Paths.original_file, Paths.user_file])
     outputs = files(source=Paths.raw_text, target=Paths.raw_text, contrasts=Paths.contrasts)
 
-    texts: list[PairsOfFiles]
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return {"texts": list(map(_pairs_of, job.dataset.contrast_sets[job.wildcards["split"]]))}
+    texts: list[PairsOfFiles] = of(
+        lambda job: [_pairs_of(text) for text in job.dataset.contrast_sets[job.wildcards["split"]]]
+    )
 
 
 def _pairs_of(text: ContrastText) -> PairsOfFiles:
@@ -146,19 +130,14 @@ class CleanPairs(Stage):
     )
     outputs = files(source=Paths.clean_text, target=Paths.clean_text, rows=Paths.rows, dropped=Paths.dropped_pairs)
 
-    source_language: str
-    target_language: str
-    filters: CleaningFilters | None  # None for dev and test sets
-    sample: int | None = None  # number of pairs that are used of those that the filters keep; None: all
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return {
-            "source_language": common_code(job.dataset.source_language),
-            "target_language": common_code(job.dataset.target_language),
-            "filters": job.dataset.cleaning if job.wildcards["split"] == "train" else None,
-            "sample": job.dataset.sampled(job.wildcards["split"]),
-        }
+    source_language: str = of(lambda job: common_code(job.dataset.source_language))
+    target_language: str = of(lambda job: common_code(job.dataset.target_language))
+    # None for dev and test sets.
+    filters: CleaningFilters | None = of(
+        lambda job: job.dataset.cleaning if job.wildcards["split"] == "train" else None
+    )
+    # Number of pairs that are used of those that the filters keep; None: all.
+    sample: int | None = of(lambda job: job.dataset.sampled(job.wildcards["split"]), default=None)
 
 
 class CompareSplits(Stage):
@@ -179,9 +158,6 @@ class CompareSplits(Stage):
 
     splits: list[str] = of(lambda job: job.dataset.held_out)  # dev, then the test sets
     languages: list[str] = of(lambda job: job.dataset.languages)  # of source and target
-    references: list[int]  # number of further references of each split
+    # Number of further references of each split.
+    references: list[int] = of(lambda job: [len(job.dataset.references(name)) - 1 for name in job.dataset.held_out])
     overlap: Literal["refused", "allowed"] = of(lambda job: job.dataset.overlap)
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return {"references": [len(job.dataset.references(split)) - 1 for split in job.dataset.held_out]}

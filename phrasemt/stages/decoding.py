@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from phrasemt.artefacts.paths import Paths
 from phrasemt.stages.scoring import SystemOnTestSets
-from phrasemt.stages.stage import VOCABULARIES, ModelStage, Stage, StudyJob, files, of
+from phrasemt.stages.stage import VOCABULARIES, ModelStage, Stage, files, of
 from phrasemt.study.schema import Decoding
 from phrasemt.study.tokenization import Tokenizer
 
@@ -55,7 +53,7 @@ class ScoreContrasts(ModelStage):
     contrast_set: str = of(lambda job: job.wildcards["split"])
     system: str
     seed: int
-    source_tokenizer: Tokenizer = of(lambda job: job.source_tokenizer)
+    source_tokenizer: Tokenizer = of(lambda job: job.dataset.tokenizer("source"))
     target_tokenizer: Tokenizer = of(lambda job: job.target_tokenizer)
     vocabulary_threshold: int = of(lambda job: job.dataset.subwords.vocabulary_threshold)
 
@@ -93,11 +91,7 @@ class ScorePerplexity(ModelOnTestSets):
     )
     outputs = files(perplexity=Paths.perplexity_scores)
 
-    words_are_cut: bool  # into subwords
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return {"words_are_cut": job.dataset.subwords.unit == "bpe"}
+    words_are_cut: bool = of(lambda job: job.dataset.subwords.unit == "bpe")  # into subwords
 
 
 class ScoreChunks(ModelOnTestSets):

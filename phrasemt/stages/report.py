@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from phrasemt.artefacts.paths import Paths
 from phrasemt.files.system import digest_file
 from phrasemt.printed.results import file_of
-from phrasemt.stages.stage import Stage, StudyJob, files, of
+from phrasemt.stages.stage import Stage, files, of
 from phrasemt.study.compared import ComparedFigure, compared_figures
 from phrasemt.study.schema import SEED
+
+_title = of(lambda job: job.study.title or job.study.study)
 
 
 class MakeTable(Stage):
@@ -29,45 +31,43 @@ class MakeTable(Stage):
     outputs = files(table=Paths.table, markdown=Paths.markdown_table, latex=Paths.latex_table, csv=Paths.csv_table)
 
     study: str = of(lambda job: job.study.study)
-    title: str
+    title: str = _title
     baseline: str = of(lambda job: job.study.baseline)
     baselines: dict[str, str] = of(lambda job: job.study.baselines)  # of each system, what it is compared with
     pool_groups: dict[str, str] = of(lambda job: job.study.pool_groups)  # of each system
     # Lists and not mappings: settings travel as JSON with sorted keys, and the order of systems is that of the table.
-    systems: list[tuple[str, str]]  # name and title of each row
-    metrics: list[tuple[str, str, Literal["higher", "lower"]]]  # of the study: name, heading, better scores
-    translating: list[tuple[str, str]]  # name and title of each system that translates
+    # Name and title of each row; of each metric of the study name, heading and better scores.
+    systems: list[tuple[str, str]] = of(lambda job: list(job.study.titles.items()))
+    metrics: list[tuple[str, str, Literal["higher", "lower"]]] = of(
+        lambda job: [(name, metric.heading or name, metric.better) for name, metric in job.study.metrics.items()]
+    )
+    # Name and title of each system that translates.
+    translating: list[tuple[str, str]] = of(
+        lambda job: [(name, title) for name, title in job.study.titles.items() if name in job.study.translating]
+    )
     forced: list[str] = of(lambda job: job.study.forced)  # systems with nats of the references
-    trained: list[str]  # systems that are models of the study
-    seeds_of: dict[str, list[int]]  # of each system
-    outside: list[str]  # systems whose translations other programs made
-    test_sets: list[tuple[str, str]]  # data set and test set of each block
-    contrasts: list[tuple[str, str]]  # data set and set of contrastive pairs
+    trained: list[str] = of(lambda job: list(job.study.models))  # systems that are models of the study
+    seeds_of: dict[str, list[int]] = of(lambda job: {name: job.study.seeds_of(name) for name in job.study.systems})
+    outside: list[str] = of(lambda job: list(job.study.outside))  # systems whose translations other programs made
+    # Data set and test set of each block; data set and set of contrastive pairs.
+    test_sets: list[tuple[str, str]] = of(
+        lambda job: [(name, test_set) for name, data in job.study.datasets.items() for test_set in data.test_sets]
+    )
+    contrasts: list[tuple[str, str]] = of(
+        lambda job: [(name, split) for name, data in job.study.datasets.items() for split in data.contrastive]
+    )
     language_models: list[str] = of(lambda job: job.study.language_models)  # with perplexities, not translations
     chunking: list[str] = of(lambda job: job.study.chunking)  # systems that decide about chunks
     seeds: list[int] = of(lambda job: job.study.seeds)
-    figures: list[ComparedFigure]  # places of printed figures that systems stand for
-    printed: dict[str, str]  # sha256 of the printed results of each of their papers
-    controls: dict[str, list[str]] = of(lambda job: job.study.controls)  # of systems
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        study, datasets = job.study, job.study.datasets.items()
-        figures = list(compared_figures(study))
-        systems = list(study.titles.items())
-        return {
-            "title": study.title or study.study,
-            "systems": systems,
-            "metrics": [(name, metric.heading or name, metric.better) for name, metric in study.metrics.items()],
-            "translating": [(name, title) for name, title in systems if name in study.translating],
-            "trained": list(study.models),
-            "outside": list(study.outside),
-            "seeds_of": {name: study.seeds_of(name) for name in study.systems},
-            "test_sets": [(name, test_set) for name, dataset in datasets for test_set in dataset.test_sets],
-            "contrasts": [(name, split) for name, dataset in datasets for split in dataset.contrastive],
-            "figures": figures,
-            "printed": {paper: digest_file(file_of(paper)) for paper in {one.place.split("/")[0] for one in figures}},
+    # Places of printed figures that systems stand for; sha256 of the printed results of each of their papers.
+    figures: list[ComparedFigure] = of(lambda job: list(compared_figures(job.study)))
+    printed: dict[str, str] = of(
+        lambda job: {
+            paper: digest_file(file_of(paper))
+            for paper in {one.place.split("/")[0] for one in compared_figures(job.study)}
         }
+    )
+    controls: dict[str, list[str]] = of(lambda job: job.study.controls)  # of systems
 
 
 class WriteReport(Stage):
@@ -97,14 +97,10 @@ class WriteReport(Stage):
     outputs = files(report=Paths.report)
     libraries = ("jinja2",)
 
-    title: str
+    title: str = _title
     controls: dict[str, list[str]] = of(lambda job: job.study.controls)  # of systems
     samples: int = of(lambda job: job.study.comparison.samples)
     seed: int = SEED  # of the bootstrap
     repeated: list[str] = of(lambda job: job.study.repeated)  # systems with several trainings
     chunking: list[str] = of(lambda job: job.study.chunking)  # systems that are given the chunks of references
     kinds: dict[str, str] = of(lambda job: job.study.pool_groups)  # of each system: among them deviations are pooled
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return {"title": job.study.title or job.study.study}

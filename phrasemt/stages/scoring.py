@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from phrasemt.artefacts.paths import Paths
-from phrasemt.stages.stage import Stage, StudyJob, files, of
+from phrasemt.stages.stage import Stage, files, of
 from phrasemt.study.schema import SEED
 from phrasemt.study.tokenization import Tokenizer
 
@@ -97,8 +97,4 @@ class CompareSystems(Bootstrap):
     outputs = files(comparison=Paths.comparison)
 
     system: str
-    baseline: str
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return {"baseline": job.study.baseline_of(job.wildcards["system"])}
+    baseline: str = of(lambda job: job.study.baseline_of(job.wildcards["system"]))

@@ -19,7 +19,7 @@ from phrasemt.artefacts.paths import Paths
 from phrasemt.fields import Settings
 from phrasemt.study.annotators import Chunker, Parser
 from phrasemt.study.architectures import ModelInputs, ModelSettings, PhraseSegmentation
-from phrasemt.study.datasets import Cut, Dataset, Generator, TargetChunks
+from phrasemt.study.datasets import Dataset
 from phrasemt.study.schema import Study, System
 from phrasemt.study.tokenization import Tokenizer
 
@@ -28,6 +28,7 @@ Use = Literal["input", "output", "folder"]
 # The kind of a file, or those that it may have; in a list: of any number of files.
 Kinds = Pattern | tuple[Pattern, ...] | list[Pattern]
 _Kinds = TypeVar("_Kinds", bound=Kinds)
+_Section = TypeVar("_Section")
 
 
 def files(**kinds: _Kinds) -> dict[str, _Kinds]:
@@ -42,6 +43,12 @@ def kinds_of(kinds: Kinds) -> Sequence[Pattern]:
 def of(value: Callable[[StudyJob], object], **default: Any) -> Any:
     """A setting whose value the study has, such as `of(lambda job: job.system.training)`."""
     return Field(json_schema_extra={"of": value}, **default)  # type: ignore[dict-item]
+
+
+def present(section: _Section | None) -> _Section:
+    """A section that every study with such a job has."""
+    assert section is not None
+    return section
 
 
 @dataclass(frozen=True)
@@ -81,25 +88,6 @@ class StudyJob:
         return self.study.segmentations[self.wildcards["segmenter"]]
 
     @property
-    def cut(self) -> Cut:
-        assert self.dataset.cut is not None
-        return self.dataset.cut
-
-    @property
-    def generator(self) -> Generator:
-        assert self.dataset.generator is not None
-        return self.dataset.generator
-
-    @property
-    def target_chunks(self) -> TargetChunks:
-        assert self.dataset.target_chunks is not None
-        return self.dataset.target_chunks
-
-    @property
-    def source_tokenizer(self) -> Tokenizer:
-        return self.dataset.tokenizer("source")
-
-    @property
     def target_tokenizer(self) -> Tokenizer:
         return self.dataset.tokenizer("target")
 
@@ -117,8 +105,8 @@ class Stage(Settings):
     """Base of all declarations. The fields of a subclass are the settings that its function reads.
 
     Settings are data: a rule passes them to the subcommand as JSON, and they decide whether a finished artefact is
-    still valid. A function reads their fields only. A value that is computed from the study is computed in `of_job`
-    or by a function (`of`), and is a field, so that a change of the computation is a change of the settings.
+    still valid. A function reads their fields only. A value that is computed from the study (`of`) is a field, so that
+    a change of the computation is a change of the settings.
     """
 
     module: ClassVar[str]
@@ -159,30 +147,19 @@ class Stage(Settings):
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        """The settings of the stage for a job: its wildcards by their names, values of the study, and `of_job`."""
-        job = StudyJob(study, wildcards)
-        required = {name for name, field in cls.model_fields.items() if field.is_required()}
-        named = {name: wildcards[name] for name in required & wildcards.keys()}
-        return cls.model_validate(named | cls._of_study(job) | cls.of_job(job))
-
-    @classmethod
-    def _of_study(cls, job: StudyJob) -> dict[str, Any]:
-        extra: dict[str, Any] = {name: field.json_schema_extra for name, field in cls.model_fields.items()}
-        return {name: one["of"](job) for name, one in extra.items() if one}
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        """The values of the other fields."""
-        return {}
-
-    def chosen_module(self) -> str | None:
-        """The module that the settings choose (a family of models); its code belongs to the stage."""
-        return None
+        """The settings of the stage for a job: values of the study (`of`), and its wildcards by their names."""
+        job, values = StudyJob(study, wildcards), dict[str, Any]()
+        for name, field in cls.model_fields.items():
+            extra: Any = field.json_schema_extra
+            if extra:
+                values[name] = extra["of"](job)
+            elif field.is_required():
+                values[name] = wildcards[name]
+        return cls.model_validate(values)
 
     def code_modules(self) -> tuple[str, ...]:
         """The modules whose code, with all that they import, decides the outputs."""
-        chosen = self.chosen_module()
-        return (self.module, chosen) if chosen else (self.module,)
+        return (self.module,)
 
 
 VOCABULARIES = files(source_vocabulary=Paths.vocabulary, target_vocabulary=Paths.vocabulary)
@@ -197,5 +174,5 @@ class ModelStage(Stage):
     model: ModelSettings = of(lambda job: job.system.model)
     reads: ModelInputs = of(lambda job: job.system.model.model_inputs)
 
-    def chosen_module(self) -> str:
-        return f"phrasemt.models.{self.model.family}"
+    def code_modules(self) -> tuple[str, ...]:
+        return *super().code_modules(), f"phrasemt.models.{self.model.family}"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from phrasemt.artefacts.paths import Paths
-from phrasemt.stages.stage import Stage, StudyJob, files, of
+from phrasemt.stages.stage import Stage, files, of
 from phrasemt.study.tokenization import Tokenizer
 
 
@@ -18,11 +16,7 @@ class TokenizeText(Stage):
     outputs = files(tokens=Paths.tokens, round_trip=Paths.round_trip)
     libraries = ("jieba", "sacrebleu", "sacremoses")
 
-    tokenizer: Tokenizer
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return {"tokenizer": job.dataset.tokenizer(job.dataset.side_of(job.wildcards["language"]))}
+    tokenizer: Tokenizer = of(lambda job: job.dataset.tokenizer(job.dataset.side_of(job.wildcards["language"])))
 
 
 class LearnSubwords(Stage):
@@ -34,14 +28,11 @@ class LearnSubwords(Stage):
     outputs = files(codes=Paths.codes, source_counts=Paths.subword_counts, target_counts=Paths.subword_counts)
     libraries = ("subword-nmt",)
 
-    merges: int | None = None
+    merges: int | None = of(
+        lambda job: None if job.dataset.subwords.symbols else job.dataset.subwords.merges, default=None
+    )
     # In place of merges: these and the characters together.
     symbols: int | None = of(lambda job: job.dataset.subwords.symbols, default=None)
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        subwords = job.dataset.subwords
-        return {"merges": None if subwords.symbols else subwords.merges}
 
 
 class ApplySubwords(Stage):
@@ -67,12 +58,10 @@ class BuildVocabulary(Stage):
     outputs = files(source_vocabulary=Paths.vocabulary, target_vocabulary=Paths.vocabulary)
 
     shared: bool = of(lambda job: job.dataset.subwords.shared_vocabulary)  # one vocabulary of both sides
-    words: int | None = None  # size of a vocabulary of words; None for subwords, which are all kept
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        subwords = job.dataset.subwords
-        return {"words": subwords.words if subwords.unit == "word" else None}
+    # Size of a vocabulary of words; None for subwords, which are all kept.
+    words: int | None = of(
+        lambda job: job.dataset.subwords.words if job.dataset.subwords.unit == "word" else None, default=None
+    )
 
 
 class PackExamples(Stage):

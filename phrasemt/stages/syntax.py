@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 from phrasemt.artefacts.paths import Paths
 from phrasemt.files.source_file import SourceFile
 from phrasemt.registry.stanza_models import published_file
-from phrasemt.stages.stage import Stage, StudyJob, files, of
+from phrasemt.stages.stage import Stage, files, of, present
 from phrasemt.study.architectures import PhraseSegmentation
 
 _TREES = [Paths.registered_text, Paths.raw_trees, Paths.user_file]
@@ -21,11 +21,12 @@ class FetchStanzaFile(Stage):
     job_name = "{language}/{file}"
     outputs = files(file=Paths.stanza_file)
 
-    source: SourceFile
+    source: SourceFile = of(lambda job: published_file(job.wildcards["language"], job.wildcards["file"]))
 
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return {"source": published_file(job.wildcards["language"], job.wildcards["file"])}
+
+def _of_training(key: str) -> Any:
+    """A setting of the training of an annotator."""
+    return of(lambda job: getattr(job.annotator.train, key))
 
 
 class AnnotatorStage(Stage):
@@ -36,15 +37,8 @@ class AnnotatorStage(Stage):
     libraries: ClassVar[tuple[str, ...]] = ("stanza", "torch")
     used_by_all_studies = True
 
-    language: str
-    seed: int
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        annotator = job.annotator
-        assert annotator.train is not None
-        values = {"language": annotator.language, "seed": 1234, **annotator.train.model_dump()}
-        return {name: values[name] for name in cls.model_fields}
+    language: str = of(lambda job: job.annotator.language)
+    seed: int = 1234
 
 
 class TrainVectors(AnnotatorStage):
@@ -54,14 +48,14 @@ class TrainVectors(AnnotatorStage):
     outputs = files(vectors=Paths.vectors)
     libraries = ("gensim", "sacremoses", "stanza", "torch")
 
-    vectors: int  # width; 0: no vectors, only the empty file that Stanza wants
+    vectors: int = _of_training("vectors")  # width; 0: no vectors, only the empty file that Stanza wants
 
 
 class AnnotationStage(AnnotatorStage):
     """Base of those that train on annotated sentences."""
 
-    sentences: int | None
-    hidden: int
+    sentences: int | None = _of_training("sentences")
+    hidden: int = _of_training("hidden")
 
 
 class TrainTagger(AnnotationStage):
@@ -70,7 +64,7 @@ class TrainTagger(AnnotationStage):
     inputs = files(train=_TREES, dev=_TREES, test=_TREES, vectors=Paths.vectors)
     outputs = files(tagger=Paths.tagger, scores=Paths.tagger_scores)
 
-    tagger_updates: int
+    tagger_updates: int = _of_training("tagger_updates")
 
 
 class TrainParser(AnnotationStage):
@@ -86,7 +80,7 @@ class TrainParser(AnnotationStage):
     )
     outputs = files(constituency=Paths.constituency_parser, annotator=Paths.card)
 
-    epochs: int
+    epochs: int = _of_training("epochs")
 
 
 class TrainChunker(AnnotationStage):
@@ -95,7 +89,7 @@ class TrainChunker(AnnotationStage):
     inputs = files(train=_CHUNKS, dev=_CHUNKS, test=_CHUNKS, vectors=Paths.vectors)
     outputs = files(chunker=Paths.chunker, annotator=Paths.card)
 
-    updates: int
+    updates: int = _of_training("updates")
 
 
 class DescribeAnnotator(Stage):
@@ -137,11 +131,7 @@ class AnnotateSentences(Stage):
     libraries: ClassVar[tuple[str, ...]] = ("stanza", "torch")
 
     job: int
-    jobs: int
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return {"jobs": job.dataset.annotation_jobs(job.wildcards["split"])}
+    jobs: int = of(lambda job: job.dataset.annotation_jobs(job.wildcards["split"]))
 
 
 class ParseSentences(AnnotateSentences):
@@ -212,4 +202,4 @@ class ExtractChunks(Stage):
     outputs = files(chunks=Paths.chunk_columns, statistics=Paths.chunk_statistics)
     libraries = ("pyarrow", "numpy")
 
-    origin: Literal["gold", "chunker"] = of(lambda job: job.target_chunks.origin)
+    origin: Literal["gold", "chunker"] = of(lambda job: present(job.dataset.target_chunks).origin)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from phrasemt.artefacts.paths import Paths
-from phrasemt.stages.stage import VOCABULARIES, ModelStage, StudyJob, files, of
+from phrasemt.stages.stage import VOCABULARIES, ModelStage, files, of
 from phrasemt.study.schema import Training
 from phrasemt.study.tokenization import BleuTokenizer
 
@@ -58,11 +58,7 @@ class AverageCheckpoints(ModelStage):
     dataset: str
     system: str
     seed: int
-    last: int  # number of the last checkpoints in the record that are averaged
+    # Number of the last checkpoints in the record that are averaged.
+    last: int = of(lambda job: job.system.training.average_best or job.system.training.average_last)
     best_by: Literal["bleu", "perplexity"] = of(lambda job: job.system.training.best_by)
     dev_bleu: BleuTokenizer = of(lambda job: job.target_tokenizer.bleu)
-
-    @classmethod
-    def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        training = job.system.training
-        return {"last": training.average_best or training.average_last}
