@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines
 
 # Labels of outermost brackets: of the Penn Treebank, Stanza and CoreNLP, the parsers of Charniak and BLLIP, and NeGra.
@@ -39,31 +39,21 @@ class Tree:
     word: str | None = None
 
 
-def parse_tree(text: str, where: object = None) -> Tree:
-    """Read a short text. The words of the leaves are "0", "1", ...
-
-    Raises DamagedFileError, which names the place `where`, for a text that `tree_text` cannot have written.
-    """
+def parse_tree(text: str) -> Tree:
+    """Read a text of `tree_text`. The words of the leaves are "0", "1", ..."""
     open_nodes: list[tuple[str, list[Tree]]] = [("", [])]  # the last one is the innermost
-    try:
-        for piece in text.split(" "):
-            if piece.startswith("("):
-                open_nodes.append((piece[1:], []))
-                continue
-            word = piece.rstrip(")")
-            label, _ = open_nodes.pop()
-            open_nodes[-1][1].append(Tree(label, word=word))
-            for _ in range(len(piece) - len(word) - 1):
-                label, children = open_nodes.pop()
-                open_nodes[-1][1].append(Tree(label, tuple(children)))
-        ((_, (tree,)),) = open_nodes  # all closed, into one tree
-        if tree_text(tree) == text:
-            return tree
-    except (IndexError, ValueError):
-        pass
-    raise DamagedFileError(
-        "not a tree", where=where, expected="brackets around tokens 0, 1, ...", found=repr(text[:80])
-    )
+    for piece in text.split(" "):
+        if piece.startswith("("):
+            open_nodes.append((piece[1:], []))
+            continue
+        word = piece.rstrip(")")
+        label, _ = open_nodes.pop()
+        open_nodes[-1][1].append(Tree(label, word=word))
+        for _ in range(len(piece) - len(word) - 1):
+            label, children = open_nodes.pop()
+            open_nodes[-1][1].append(Tree(label, tuple(children)))
+    ((_, (tree,)),) = open_nodes  # all closed, into one tree
+    return tree
 
 
 def tree_text(tree: Tree) -> str:
@@ -207,47 +197,27 @@ _EQUAL = {"PRT": "ADVP"}
 Bracket = tuple[str, int, int]  # label, first token, token after the last; punctuation does not count
 
 
-@dataclass
-class BracketScores:
-    """Labelled bracket F1 by the rules of Collins, as in `evalb` with COLLINS.prm.
+def bracket_scores(pairs: Iterable[tuple[Tree, Tree | None]]) -> dict[str, float]:
+    """Labelled brackets of parses against those of references, by the rules of Collins, as in `evalb` with COLLINS.prm.
 
     Punctuation is removed before constituents are compared, PRT counts as ADVP, and the root is not a constituent. The
     tags of the reference decide which tokens are punctuation, so a wrong predicted tag does not shift other brackets.
     Stanza computes these scores with CoreNLP, in Java; NLTK does not have them.
 
-    gold, predicted, correct: numbers of constituents in the references, in the parses and in both. exact: number of
-    sentences whose parse equals the reference.
+    pairs: reference and parse of each sentence; None if parsing failed. Returns `measures`, the number of sentences and
+    `exact`, the share of those whose parse equals the reference. Raises ValueError if the numbers of tokens differ.
     """
-
-    gold: int = 0
-    predicted: int = 0
-    correct: int = 0
-    sentences: int = 0
-    exact: int = 0
-
-    def add(self, gold: Tree, predicted: Tree | None) -> None:
-        """Add a sentence. predicted: None if parsing failed. Raises ValueError if the numbers of tokens differ."""
-        counts = [leaf.label not in PUNCTUATION for leaf in leaves(gold)]
-        reference = brackets(gold, counts)
-        judged = brackets(predicted, counts) if predicted else Counter[Bracket]()
-        self.gold += reference.total()
-        self.predicted += judged.total()
-        self.correct += (reference & judged).total()
-        self.sentences += 1
-        self.exact += predicted is not None and reference == judged
-
-    @property
-    def f1(self) -> float:
-        return measures(self.gold, self.predicted, self.correct)["f1"]
-
-    def as_dict(self) -> dict[str, float]:
-        """F1, precision, recall and exact match from 0 to 1, and the number of sentences."""
-        overall = measures(self.gold, self.predicted, self.correct)
-        return {
-            **{name: overall[name] for name in ("f1", "precision", "recall")},
-            "exact": self.exact / self.sentences if self.sentences else 0.0,
-            "sentences": self.sentences,
-        }
+    gold = predicted = correct = sentences = exact = 0
+    for tree, parse in pairs:
+        counts = [leaf.label not in PUNCTUATION for leaf in leaves(tree)]
+        reference = brackets(tree, counts)
+        judged = brackets(parse, counts) if parse else Counter[Bracket]()
+        gold += reference.total()
+        predicted += judged.total()
+        correct += (reference & judged).total()
+        sentences += 1
+        exact += parse is not None and reference == judged
+    return {**measures(gold, predicted, correct), "exact": exact / max(sentences, 1), "sentences": sentences}
 
 
 def brackets(tree: Tree, counts: Sequence[bool]) -> Counter[Bracket]:

@@ -37,7 +37,7 @@ from phrasemt.syntax.stanza.annotators import (
     tree_of_stanza,
 )
 from phrasemt.syntax.stanza.runtime import Device, prepare_stanza, save_model
-from phrasemt.syntax.trees import BracketScores, Tree, leaves, parse_tree, read_treebank, words
+from phrasemt.syntax.trees import Tree, bracket_scores, leaves, parse_tree, read_treebank, words
 
 log = logging.getLogger("phrasemt.syntax.stanza.training")
 _STANZA_LOG = logging.getLogger("stanza")
@@ -238,12 +238,10 @@ def train_parser(
     files = {"constituency": constituency, "tagger": tagger, "vectors": vectors}
     gold = read_trees(test)
     parses = ParserAnnotator(files, device=DEVICE).annotate([words(tree) for tree in gold])
-    brackets = BracketScores()
-    for tree, parse in zip(gold, parses, strict=True):
-        brackets.add(tree, parse_tree(parse.text) if parse.text else None)
-    failures = sum(parse.text is None for parse in parses)
-    scores = {**brackets.as_dict(), "failures": failures, **dict(TaggerScores.read(tagger_scores))}
-    log.info("train_parser: test F1 %s", f"{brackets.f1:.1%}")
+    trees = [parse_tree(parse.text) if parse.text else None for parse in parses]
+    of_trees = bracket_scores(zip(gold, trees, strict=True))
+    scores = {**of_trees, "failures": trees.count(None), **dict(TaggerScores.read(tagger_scores))}
+    log.info("train_parser: test F1 %s", f"{of_trees['f1']:.1%}")
     card = Card.of_files(kind="constituency", origin="trained", language=settings.language, files=files, scores=scores)
     card.write(annotator)
 
@@ -253,10 +251,11 @@ class DevEvaluator:
 
     def process(self, treebank: Sequence[Any]) -> SimpleNamespace:
         """The scores in the fields that Stanza reads. treebank: Stanza's gold trees with predictions."""
-        scores = BracketScores()
-        for result in treebank:
-            scores.add(*(tree_of_stanza(tree, ("ROOT",)) for tree in (result.gold, result.predictions[0].tree)))
-        return SimpleNamespace(f1=scores.f1, treeF1=[], HasField=lambda name: False)
+        golds = (tree_of_stanza(result.gold, ("ROOT",)) for result in treebank)
+        parses = (tree_of_stanza(result.predictions[0].tree, ("ROOT",)) for result in treebank)
+        return SimpleNamespace(
+            f1=bracket_scores(zip(golds, parses, strict=True))["f1"], treeF1=[], HasField=lambda name: False
+        )
 
 
 def train_chunker(
