@@ -447,12 +447,19 @@ class Dataset(Settings):
 
     @model_validator(mode="after")
     def _languages_have_tokenisers(self) -> Dataset:
-        refuse(self.tokenization.problems({side: self.language_of(side) for side in self.sides}))
+        problems = []
+        for side in self.sides:
+            try:
+                self.tokenizer(side)
+            except ValueError as error:
+                problems.append(f"tokenization.{side}: {error}")
+        refuse(problems)
         return self
 
     def tokenizer(self, side: Side) -> Tokenizer:
         """The tokeniser of a side. Raises ValueError for a language that its unit does not suit."""
-        return self.tokenization.tokenizer(side if side in self.sides else "target", self.language_of(side))
+        unit = getattr(self.tokenization, side if side in self.sides else "target")
+        return Tokenizer.for_language(self.language_of(side), unit)
 
     @property
     def languages(self) -> tuple[str, str]:

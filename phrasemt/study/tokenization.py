@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from pydantic import Field
@@ -76,18 +75,6 @@ class Tokenization(Settings):
     target: TokenUnit | None = Field(
         None, description="tokens of the target side, as for source; tokens of the text of a monolingual data set"
     )
-
-    def tokenizer(self, side: Side, language: str) -> Tokenizer:
-        """The tokeniser of a side in a language. Raises ValueError for a language that the unit does not suit."""
-        return Tokenizer.for_language(language, getattr(self, side))
-
-    def problems(self, languages: Mapping[Side, str]) -> Iterator[str]:
-        """Units that do not suit the language of a side."""
-        for side, language in languages.items():
-            try:
-                self.tokenizer(side, language)
-            except ValueError as error:
-                yield f"tokenization.{side}: {error}"
 
 
 BleuTokenizer = Literal["13a", "zh", "ja-mecab", "char"]
