@@ -5,8 +5,6 @@ A capsule is a zip file: the study, tables, comparisons, scores, translations an
 that made tables, comparisons and scores.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import itertools

@@ -1,7 +1,5 @@
 """`phrasemt compare A B`: settings, scores and sentences in which systems of one or several studies differ."""
 
-from __future__ import annotations
-
 import argparse
 import math
 import sys

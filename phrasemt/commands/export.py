@@ -1,7 +1,5 @@
 """`phrasemt export`: put a trained system into one folder, with everything that it needs on another machine."""
 
-from __future__ import annotations
-
 import argparse
 
 from phrasemt import __version__
