@@ -18,7 +18,7 @@ from phrasemt.commands._arguments import add_json, add_profile, add_study, choos
 from phrasemt.commands._prices import DEFAULT, GPUS, Prices, rate_here, rate_of
 from phrasemt.errors import PhrasemtError
 from phrasemt.machine.gpus import visible_gpus
-from phrasemt.runs.costs import ALL, Costs, Recorded, by_rule, seconds_needed
+from phrasemt.runs.costs import Costs, Recorded, seconds_needed
 from phrasemt.runs.display import about, counted, size, table, two_digits
 from phrasemt.runs.notes import latest_run
 from phrasemt.runs.plan import CHANGES, FOLLOWS, INPUTS, NEWER, PROFILE, Job, Plan, plan_of
@@ -169,9 +169,12 @@ def _changed(heading: str, jobs: Sequence[Job], datasets: Sequence[str]) -> Iter
 def _costs(plan: Plan, prices: Prices, gpus: int | None) -> Iterator[str]:
     """Yield the tables of rules and systems with the costs of their jobs, the reasons, and what the costs rest on."""
     costs_of = _priced(plan, prices, gpus)
-    costs = by_rule((job.planned.rule, one) for job, one in costs_of)
+    costs, total = dict[str, Costs](), Costs(jobs=0)
+    for job, one in costs_of:
+        costs.setdefault(job.planned.rule, Costs(jobs=0)).add(one)
+        total.add(one)
     rows: list[tuple[str, ...]] = [("rule", "jobs", "core h", "GPU h", "disk", "why")]
-    for rule, one in costs.items():
+    for rule, one in [*costs.items(), ("all", total)]:
         estimated = bool(gpus or one.estimated)
         hours = [_hours(hours, estimated=estimated) for hours in (one.core_hours, one.gpu_hours)]
         why = _why([job for job in plan.jobs if job.planned.rule == rule])
@@ -179,7 +182,7 @@ def _costs(plan: Plan, prices: Prices, gpus: int | None) -> Iterator[str]:
     yield from table(rows, right_aligned=rows[0][1:-1], indent="  ")
     yield from _systems(costs_of, estimated=bool(gpus))
     if gpus:
-        yield from _days(prices, costs_of, costs[ALL].gpu_hours, gpus)
+        yield from _days(prices, costs_of, total.gpu_hours, gpus)
     else:
         start = 0.0 if plan.cores else _seconds_to_start(plan.study)
         needed = [(job.planned, start + one.seconds(job.planned)) for job, one in costs_of]
@@ -188,7 +191,7 @@ def _costs(plan: Plan, prices: Prices, gpus: int | None) -> Iterator[str]:
             measured = f", with {about(start)} for Slurm to start a job, as in the last run"
             where += measured if start else ", without the time that jobs wait for Slurm"
         yield f"time: {about(seconds_needed(needed, plan.cores))} {where}"
-    if gpus or costs[ALL].estimated:
+    if gpus or total.estimated:
         assumed, *left_out = prices.basis()
         yield ("" if gpus else "~: no such job has finished here yet; ") + assumed
         yield from left_out

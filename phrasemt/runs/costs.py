@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import functools
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -36,19 +36,6 @@ class Costs:
         self.gpu_hours += other.gpu_hours
         self.bytes += other.bytes
         self.estimated += other.estimated
-
-
-ALL = "all"  # rules
-
-
-def by_rule(jobs: Iterable[tuple[str, Costs]]) -> dict[str, Costs]:
-    """The costs of the jobs of each rule, and last those of `ALL`. jobs: rule and costs of each."""
-    found: dict[str, Costs] = {}
-    total = Costs(jobs=0)
-    for rule, costs in jobs:
-        found.setdefault(rule, Costs(jobs=0)).add(costs)
-        total.add(costs)
-    return found | {ALL: total}
 
 
 class Recorded:
