@@ -28,10 +28,8 @@ from phrasemt.study.schema import Study
 
 log = logging.getLogger("phrasemt.papers")
 
-FORMATS = ("list", "markdown", "latex", "csv")
 PrintedAt = tuple[str, str]  # the place of a row, `paper/table/row`, and the heading of a column
-
-
+_NUMBERS = ("reported", "ours", "Δ ours", "gap")  # columns
 Kind = Literal["ours", "ours, other data", "Δ, other data"]
 
 
@@ -52,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        choices=FORMATS,
+        choices=("list", "markdown", "latex", "csv"),
         default="list",
         help="list: a line for each figure; markdown, latex, csv: the tables of the paper, with our figures beside the "
         "reported ones (default: %(default)s)",
@@ -118,7 +116,7 @@ def _describe(paper: Paper, known: Mapping[PrintedAt, Sequence[Known]] | None) -
     yield "data, for stands_for of a data set:"
     yield from (f"  {paper.paper}/{name}: {data.about}" for name, data in paper.data.items())
     numbers = {note: number for number, note in enumerate(paper.notes.values(), start=1)}
-    yield from table(list(_rows(paper, known, numbers)), right_aligned=("reported", "ours", "Δ ours", "gap"))
+    yield from table(list(_rows(paper, known, numbers)), right_aligned=_NUMBERS)
     for name, measure in paper.measures.items():
         yield from textwrap.wrap(f"{name}: {measure.convention}", 110, subsequent_indent="    ")
     for note, number in numbers.items():
@@ -128,17 +126,7 @@ def _describe(paper: Paper, known: Mapping[PrintedAt, Sequence[Known]] | None) -
 def _rows(
     paper: Paper, known: Mapping[PrintedAt, Sequence[Known]] | None, numbers: Mapping[str, int]
 ) -> Iterator[tuple[str, ...]]:
-    yield (
-        "row, for stands_for of a system",
-        "figure",
-        "reported",
-        "ours",
-        "Δ ours",
-        "gap",
-        "verdict",
-        "convention",
-        "notes",
-    )
+    yield "row, for stands_for of a system", "figure", *_NUMBERS, "verdict", "convention", "notes"
     for figure in figures(paper):
         start = figure.place, figure.of_column.heading, figure.printed_text
         data = "" if figure.of_column.data is None else f"{figure.of_column.data}: "
@@ -202,15 +190,15 @@ def known_figures(given: Path, ratings: Mapping[str, SystemRating]) -> Iterator[
     ratings: of systems, from filled sheets. Raises PhrasemtError for the name of a study without a table; of its file,
     what needs no training is known.
     """
-    if given.suffix:
-        yield from _of_sizes(load_study(given))
-    if given.suffix and not Path(Paths(study_name(given)).table).exists():
-        log.warning("phrasemt papers: %s: the study has no table yet; only parameters are counted", given)
-        return
-    content = Table.read(finished_file(Paths(study_name(given)).table, "the study has no table yet", given))
-    yield from _of_scorecard(content)
-    if given.suffix:
-        yield from _of_ratings(load_study(given), ratings)
+    study, path = load_study(given) if given.suffix else None, Paths(study_name(given)).table
+    if study is not None:
+        yield from _of_sizes(study)
+        if not Path(path).exists():
+            log.warning("phrasemt papers: %s: the study has no table yet; only parameters are counted", given)
+            return
+    yield from _of_scorecard(Table.read(finished_file(path, "the study has no table yet", given)))
+    if study is not None:
+        yield from _of_ratings(study, ratings)
 
 
 def _of_scorecard(content: Table) -> Iterator[tuple[PrintedAt, Known]]:
@@ -256,10 +244,7 @@ def _of_ratings(study: Study, ratings: Mapping[str, SystemRating]) -> Iterator[t
                     mean = ratings[name].means[question]
                     ours = f"{mean:.2f}" if question in SCALES else f"{100 * mean:.0f}"
                     verdict = f"{ratings[name].items} rated sentences"
-                    kind: Kind = "ours" if _is_on_its_data(study, figure) else "ours, other data"
+                    data = f"{figure.paper.paper}/{figure.of_column.data}"
+                    on_its_data = any(dataset.stands_for == data for dataset in study.datasets.values())
+                    kind: Kind = "ours" if on_its_data else "ours, other data"
                     yield (place, figure.of_column.heading), Known(ours, "", verdict, kind)
-
-
-def _is_on_its_data(study: Study, figure: Figure) -> bool:
-    place = f"{figure.paper.paper}/{figure.of_column.data}"
-    return any(dataset.stands_for == place for dataset in study.datasets.values())
