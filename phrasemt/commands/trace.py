@@ -16,13 +16,12 @@ from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.artefacts.translations import Translations
 from phrasemt.commands._arguments import (
-    add_dataset,
     add_study_option,
+    add_training,
     as_written,
     choose,
     chosen_dataset,
     finished_file,
-    in_range,
     print_changes,
 )
 from phrasemt.errors import DamagedFileError, PhrasemtError
@@ -56,12 +55,12 @@ class Pair:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Show one sentence pair after each stage, with parse and phrases; with --system its translation, too."
+    )
     parser.add_argument("pair", metavar="SPLIT:ROW", help="such as test:17; rows of the raw text count from 1")
     add_study_option(parser)
-    add_dataset(parser)
-    parser.add_argument("--system", metavar="NAME", help="also show the translation of this system")
-    seed = "seed of the system's training (default: the first of the study)"
-    parser.add_argument("--seed", type=in_range(int, 0), metavar="N", help=seed)
+    add_training(parser)
 
 
 def run(options: argparse.Namespace) -> None:
