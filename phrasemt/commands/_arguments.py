@@ -61,12 +61,10 @@ def add_study_option(parser: Any) -> None:
 
 
 def add_dataset(parser: Any) -> None:
-    """Add the option --dataset."""
     parser.add_argument("--dataset", metavar="NAME", help="data set of the study (default: the first)")
 
 
 def add_json(parser: Any) -> None:
-    """Add the option --json."""
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
 
 
@@ -258,7 +256,6 @@ def add_system(parser: Any, *, several: bool = False) -> None:
 
 
 def add_cores(parser: Any) -> None:
-    """Add the option --cores."""
     here = len(os.sched_getaffinity(0))
     kind = in_range(int, 1, here, because="the cores that this process may use")
     parser.add_argument("--cores", type=kind, default=here, metavar="N", help="cores to use (default: all)")

@@ -54,7 +54,6 @@ def read_nats(study: Study, dataset: str) -> list[AttentionAnalysis]:
 
 
 def add_samples(parser: argparse.ArgumentParser) -> None:
-    """Add --samples, the number of samples of the tests."""
     parser.add_argument(
         "--samples",
         type=in_range(int, 1, MOST_SAMPLES),

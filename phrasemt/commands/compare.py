@@ -1,9 +1,10 @@
 """`phrasemt compare A B`: settings, scores and sentences in which systems of one or several studies differ."""
 
 import argparse
+import itertools
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,11 +41,6 @@ class _Side:
     scores: _ByTestSet
     nats: _ByTestSet
 
-    @property
-    def settings(self) -> dict[str, str]:
-        """The settings of model, training and search by their key."""
-        return dict(flatten("", self.study.systems[self.system].model_dump(mode="json", exclude={"title", "controls"})))
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("sides", nargs="+", metavar="SYSTEM", help="SYSTEM or STUDY:SYSTEM, twice or more")
@@ -66,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
     sides = list(_sides(options))
     for study in {side.study.study: side.study for side in sides}.values():
         print_changes(changes_since(study))
-    lines = [*_settings({side.given: side.settings for side in sides}), *_scores(sides, options)]
+    lines = [*_settings(sides), *_scores(sides, options)]
     if len(sides) == 2:
         lines += _sentences(sides, options)
     sys.stdout.writelines(f"{line}\n" for line in lines)
@@ -93,14 +89,14 @@ def _sides(options: argparse.Namespace) -> Iterator[_Side]:
         yield _Side(given, study, choose("system", system, list(study.systems)), dataset, scores, nats)
 
 
-def _settings(of_sides: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    keys = dict.fromkeys(key for settings in of_sides.values() for key in settings)
-    rows = [(key, *(settings.get(key, "-") for settings in of_sides.values())) for key in keys]
+def _settings(sides: Sequence[_Side]) -> Iterator[str]:
+    """Yield a table of the settings of model, training and search that differ."""
+    systems = (side.study.systems[side.system].model_dump(mode="json", exclude={"title", "controls"}) for side in sides)
+    of_sides = [dict(flatten("", system)) for system in systems]
+    rows = [[key, *(one.get(key, "-") for one in of_sides)] for key in dict.fromkeys(itertools.chain(*of_sides))]
     differing = [row for row in rows if len(set(row[1:])) > 1]
-    if not differing:
-        yield "settings: no difference"
-        return
-    yield from table([("setting", *of_sides), *differing])
+    heading = ["setting", *(side.given for side in sides)]
+    yield from table([heading, *differing]) if differing else ["settings: no difference"]
 
 
 def _scores(sides: Sequence[_Side], options: argparse.Namespace) -> Iterator[str]:

@@ -97,20 +97,16 @@ def _score(path: Path, tokenizer: Tokenizer, options: argparse.Namespace) -> Sco
         if file != path and (blank := lines.count("")):
             log.warning("score: warning: %s: %d blank lines, which count as references of length 0", file, blank)
     digests = list(map(digest_file, options.references))
+    tokenised_by = () if options.tokenised_references else ("sacremoses", "jieba")
     sides = Sides(
         tokens=tokens,
         text=text,
         reference_tokens=list(reference_tokens),
         reference=list(reference),
         digests={"tokens": digests, "text": digests},
-        tokens_made_by={} if options.tokenised_references else _versions(),
+        tokens_made_by={name: version(name) for name in tokenised_by},
     )
     return score_texts(sides, tokenizer)
-
-
-def _versions() -> dict[str, str]:
-    """The versions of the libraries that tokenise here."""
-    return {name: version(name) for name in ("sacremoses", "jieba")}
 
 
 def _lines(scores: Mapping[str, Scores], comparison: Mapping[str, MetricComparison], samples: int) -> Iterator[str]:

@@ -53,7 +53,6 @@ class JobStatus:
 
     @property
     def title(self) -> str:
-        """Rule and name."""
         return f"{self.planned.rule} {self.planned.name}"
 
     @property
@@ -101,7 +100,6 @@ class Status:
     overdue: list[JobStatus]
 
     def of_state(self, state: JobState) -> list[JobStatus]:
-        """The jobs in a state."""
         return [job for job in self.jobs if job.state == state]
 
     @property
