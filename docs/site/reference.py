@@ -13,9 +13,7 @@ from typing import Any
 import yaml
 
 from phrasemt.artefacts.artefact import Pattern
-from phrasemt.artefacts.paths import Paths
 from phrasemt.stages import STAGES
-from phrasemt.stages.stage import Stage, kinds_of
 from phrasemt.study.presets import PRESETS
 from phrasemt.study.schema import Study
 
@@ -134,21 +132,16 @@ def stages() -> Iterator[str]:
     """The stages with the files that they read and write."""
     yield """# Stages
 
-Written from the functions of the stages and the kinds of files in `phrasemt/artefacts/paths.py`. Paths of outputs are
-below `results/<study>/<dataset>.<source>-<target>/`, unless they begin with `resources/` or `results/`. A star marks a
-list of files, which may be empty. `user_file` is a file of yours in place of the other kind.
+Written from the declarations of the stages and the kinds of files in `phrasemt/artefacts/paths.py`. Inputs are named as
+in the rule of the stage. Paths of outputs are below `results/<study>/<dataset>.<source>-<target>/`, unless they begin
+with `resources/` or `results/`. A star marks a list of files, which may be empty.
 
 | stage | what it does | reads | writes |
 |---|---|---|---|"""
     for name, stage in STAGES.items():
         outputs = "<br>".join(dict.fromkeys(f"`{_place(kind)}`" for kind in stage.outputs.values()))
-        yield f"| `{name}` | {_cell(_described(stage))} | {_inputs(stage)} | {outputs} |"
-
-
-def _inputs(stage: type[Stage]) -> str:
-    names = {kind: name for name, kind in Paths.kinds().items()}
-    files = [(kinds_of(stage.inputs[file.name]), "*" if file.many else "") for file in stage.stage_files("input")]
-    return ", ".join(dict.fromkeys(" or ".join(names[kind] for kind in kinds) + star for kinds, star in files))
+        inputs = ", ".join(f"{file}{'*' if many else ''}" for file, many in stage.inputs.items())
+        yield f"| `{name}` | {_cell(_described(stage))} | {inputs} | {outputs} |"
 
 
 def _place(kind: Pattern) -> str:

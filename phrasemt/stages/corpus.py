@@ -8,7 +8,7 @@ from phrasemt.artefacts.paths import Paths
 from phrasemt.fields import Settings
 from phrasemt.files.source_file import SourceFile
 from phrasemt.registry.corpora import CorpusPart, CorpusSide, contrasts_of, part_of, read_with, side_of, source_file
-from phrasemt.stages.stage import Stage, StudyJob, files, of, present
+from phrasemt.stages.stage import Stage, StudyJob, files, named, of, present
 from phrasemt.study.datasets import CleaningFilters, ContrastText, GeneratedPairs, RegistryText
 from phrasemt.study.tokenization import common_code
 
@@ -33,7 +33,7 @@ class ExtractText(Stage):
 
     module = "phrasemt.corpus.extract"
     job_name = "{corpus}/{part}.{language}"
-    inputs = files(files=[Paths.original_file])
+    inputs = named(lists="files")
     outputs = files(text=Paths.registered_text)
 
     corpus: str
@@ -51,7 +51,7 @@ class PartitionCorpus(Stage):
 
     module = "phrasemt.corpus.partition"
     job_name = "{dataset}.{source}-{target}"
-    inputs = files(source=[Paths.registered_text, Paths.user_file], target=[Paths.registered_text, Paths.user_file])
+    inputs = named(lists="source target")
     outputs = files(
         train_source=Paths.raw_text,
         train_target=Paths.raw_text,
@@ -103,7 +103,7 @@ class ExtractContrasts(Stage):
 
     module = "phrasemt.corpus.contrastive_pairs"
     job_name = "{dataset}.{source}-{target}/{split}"
-    inputs = files(files=[Paths.original_file, Paths.user_file])
+    inputs = named(lists="files")
     outputs = files(source=Paths.raw_text, target=Paths.raw_text, contrasts=Paths.contrasts)
 
     texts: list[PairsOfFiles] = of(
@@ -124,10 +124,7 @@ class CleanPairs(Stage):
 
     module = "phrasemt.corpus.clean"
     job_name = "{dataset}.{source}-{target}/{split}"
-    inputs = files(
-        raw_source=[Paths.raw_text, Paths.registered_text, Paths.user_file],
-        raw_target=[Paths.raw_text, Paths.registered_text, Paths.user_file],
-    )
+    inputs = named(lists="raw_source raw_target")
     outputs = files(source=Paths.clean_text, target=Paths.clean_text, rows=Paths.rows, dropped=Paths.dropped_pairs)
 
     source_language: str = of(lambda job: common_code(job.dataset.source_language))
@@ -145,15 +142,7 @@ class CompareSplits(Stage):
 
     module = "phrasemt.corpus.compare_splits"
     job_name = "{dataset}.{source}-{target}"
-    inputs = files(
-        train_source=Paths.clean_text,
-        train_target=Paths.clean_text,
-        sources=[Paths.clean_text],
-        targets=[Paths.clean_text],
-        references=[Paths.clean_text],
-        source_subwords=[Paths.subwords, Paths.tokens],
-        target_subwords=[Paths.subwords, Paths.tokens],
-    )
+    inputs = named("train_source train_target", lists="sources targets references source_subwords target_subwords")
     outputs = files(counts=Paths.compared_splits)
 
     splits: list[str] = of(lambda job: job.dataset.held_out)  # dev, then the test sets

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phrasemt.artefacts.paths import Paths
 from phrasemt.stages.scoring import SystemOnTestSets
-from phrasemt.stages.stage import VOCABULARIES, ModelStage, Stage, files, of
+from phrasemt.stages.stage import ModelStage, Stage, files, named, of
 from phrasemt.study.schema import Decoding
 from phrasemt.study.tokenization import Tokenizer
 
@@ -13,7 +13,7 @@ class TranslateExamples(ModelStage):
     """Translate a split by beam search."""
 
     module = "phrasemt.decoding.translate"
-    inputs = files(weights=Paths.weights, examples=Paths.examples, **VOCABULARIES, phrases=[Paths.phrase_columns])
+    inputs = named("weights examples source_vocabulary target_vocabulary", lists="phrases")
     outputs = files(translations=Paths.translations, tokens=Paths.translated_tokens, text=Paths.translated_text)
     libraries = ("torch", "sacremoses")
 
@@ -26,7 +26,7 @@ class ImportTranslations(Stage):
 
     module = "phrasemt.decoding.outside"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
-    inputs = files(translations=Paths.user_file, reference=Paths.clean_text)
+    inputs = named("translations reference")
     outputs = files(tokens=Paths.translated_tokens, text=Paths.translated_text)
     libraries = ("jieba", "sacremoses")
 
@@ -37,14 +37,8 @@ class ScoreContrasts(ModelStage):
     """Count the contrastive pairs in which the right target scores higher, by kind of mistake and by distance."""
 
     module = "phrasemt.decoding.contrasts"
-    inputs = files(
-        weights=Paths.weights,
-        contrasts=Paths.contrasts,
-        codes=[Paths.codes],
-        source_counts=[Paths.subword_counts],
-        target_counts=[Paths.subword_counts],
-        **VOCABULARIES,
-        phrases=[Paths.phrase_columns],
+    inputs = named(
+        "weights contrasts source_vocabulary target_vocabulary", lists="codes source_counts target_counts phrases"
     )
     outputs = files(accuracy=Paths.contrast_accuracy)
     libraries = ("torch", "jieba", "sacremoses", "subword-nmt")
@@ -62,13 +56,7 @@ class AnalyseAttention(ModelStage):
     """Measure where a model attends on a test set; keep the weights of a few sentence pairs."""
 
     module = "phrasemt.decoding.attention"
-    inputs = files(
-        weights=Paths.weights,
-        examples=Paths.examples,
-        **VOCABULARIES,
-        phrases=[Paths.phrase_columns],
-        chunks=[Paths.chunk_columns],
-    )
+    inputs = named("weights examples source_vocabulary target_vocabulary", lists="phrases chunks")
     outputs = files(attention=Paths.attention_weights, analysis=Paths.attention_analysis)
     libraries = ("torch", "pyarrow")
 
@@ -86,9 +74,7 @@ class ScorePerplexity(ModelOnTestSets):
     """Measure the perplexity of a language model, per token and per word."""
 
     module = "phrasemt.decoding.forced_scores"
-    inputs = files(
-        weights=Paths.weights, examples=[Paths.examples], text=[Paths.subwords, Paths.tokens], **VOCABULARIES
-    )
+    inputs = named("weights source_vocabulary target_vocabulary", lists="examples text")
     outputs = files(perplexity=Paths.perplexity_scores)
 
     words_are_cut: bool = of(lambda job: job.dataset.subwords.unit == "bpe")  # into subwords
@@ -98,6 +84,6 @@ class ScoreChunks(ModelOnTestSets):
     """Compare the decisions of a chunk-based decoder with the chunks of the reference."""
 
     module = "phrasemt.decoding.forced_scores"
-    inputs = files(weights=Paths.weights, examples=[Paths.examples], **VOCABULARIES, chunks=[Paths.chunk_columns])
+    inputs = named("weights source_vocabulary target_vocabulary", lists="examples chunks")
     outputs = files(scores=Paths.chunk_accuracies)
     libraries = ("torch", "numpy")

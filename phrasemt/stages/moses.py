@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phrasemt.artefacts.paths import Paths
-from phrasemt.stages.stage import Stage, files, of
+from phrasemt.stages.stage import Stage, files, named, of
 from phrasemt.study.rows import MosesModel, Tuning
 from phrasemt.study.tokenization import Tokenizer
 
@@ -15,7 +15,7 @@ class TrainTruecaser(Stage):
 
     module = "phrasemt.moses.training"
     job_name = "{dataset}.{source}-{target}/{language}"
-    inputs = files(tokens=Paths.tokens)
+    inputs = named("tokens")
     outputs = files(truecaser=Paths.truecaser)
     programs = ("scripts/recaser/train-truecaser.perl",)
 
@@ -25,7 +25,7 @@ class NormalizeCase(Stage):
 
     module = "phrasemt.moses.training"
     job_name = "{dataset}.{source}-{target}/{phrase_model}.{split}.{language}"
-    inputs = files(tokens=Paths.tokens, truecaser=[Paths.truecaser])
+    inputs = named("tokens", lists="truecaser")
     outputs = files(text=Paths.moses_text)
     programs = ("scripts/recaser/truecase.perl",)
 
@@ -35,7 +35,7 @@ class TrainLm(Stage):
 
     module = "phrasemt.moses.training"
     job_name = "{dataset}.{source}-{target}/{phrase_model}"
-    inputs = files(text=Paths.moses_text)
+    inputs = named("text")
     outputs = files(language_model=Paths.language_model)
     programs = ("bin/lmplz", "bin/build_binary")
 
@@ -45,7 +45,7 @@ class AlignWords(Stage):
 
     module = "phrasemt.moses.training"
     job_name = "{dataset}.{source}-{target}/{phrase_model}"
-    inputs = files(source=Paths.moses_text, target=Paths.moses_text)
+    inputs = named("source target")
     outputs = files(kept_source=Paths.aligned_text, kept_target=Paths.aligned_text, alignment=Paths.alignment)
     programs = ("bin/fast_align", "bin/atools")
 
@@ -57,7 +57,7 @@ class ExtractPhraseTable(Stage):
 
     module = "phrasemt.moses.training"
     job_name = "{dataset}.{source}-{target}/{phrase_model}"
-    inputs = files(source=Paths.aligned_text, target=Paths.aligned_text, alignment=Paths.alignment)
+    inputs = named("source target alignment")
     outputs = files(phrase_table=Paths.phrase_table, reordering_table=Paths.reordering_table)
     programs = (
         "scripts/training/train-model.perl",
@@ -73,13 +73,7 @@ class TuneMoses(Stage):
 
     module = "phrasemt.moses.decoding"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}"
-    inputs = files(
-        language_model=Paths.language_model,
-        phrase_table=Paths.phrase_table,
-        reordering_table=Paths.reordering_table,
-        source=Paths.moses_text,
-        reference=Paths.moses_text,
-    )
+    inputs = named("language_model phrase_table reordering_table source reference")
     outputs = files(weights=Paths.tuned_weights)
     # Snakemake deletes the outputs of a job before it runs; the n-best lists of finished runs must stay.
     folders = files(state=Paths.tuning_state)
@@ -103,13 +97,7 @@ class TranslateWithMoses(Stage):
 
     module = "phrasemt.moses.decoding"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
-    inputs = files(
-        weights=[Paths.tuned_weights],
-        language_model=Paths.language_model,
-        phrase_table=Paths.phrase_table,
-        reordering_table=Paths.reordering_table,
-        source=Paths.moses_text,
-    )
+    inputs = named("language_model phrase_table reordering_table source", lists="weights")
     outputs = files(tokens=Paths.translated_tokens, text=Paths.translated_text)
     libraries = ("sacremoses",)
     programs = (*_FILTER, "bin/moses", "scripts/recaser/detruecase.perl")

@@ -7,7 +7,7 @@ from typing import Literal
 from phrasemt.artefacts.paths import Paths
 from phrasemt.files.system import digest_file
 from phrasemt.printed.results import file_of
-from phrasemt.stages.stage import Stage, files, of
+from phrasemt.stages.stage import Stage, files, named, of
 from phrasemt.study.compared import ComparedFigure, compared_figures
 from phrasemt.study.schema import SEED
 
@@ -18,15 +18,9 @@ class MakeTable(Stage):
     """Make the table of results as JSON, Markdown, LaTeX and CSV."""
 
     module = "phrasemt.report.tables"
-    inputs = files(
-        system_scores=[Paths.system_scores],
-        metric_scores=[Paths.metric_scores],
-        comparison=[Paths.comparison],
-        attention_analysis=[Paths.attention_analysis],
-        perplexity_scores=[Paths.perplexity_scores],
-        chunk_accuracies=[Paths.chunk_accuracies],
-        contrast_accuracy=[Paths.contrast_accuracy],
-        compared_splits=[Paths.compared_splits],
+    inputs = named(
+        lists="system_scores metric_scores comparison attention_analysis perplexity_scores chunk_accuracies "
+        "contrast_accuracy compared_splits"
     )
     outputs = files(table=Paths.table, markdown=Paths.markdown_table, latex=Paths.latex_table, csv=Paths.csv_table)
 
@@ -74,25 +68,11 @@ class WriteReport(Stage):
     """Write one self-contained HTML page about the study."""
 
     module = "phrasemt.report.report"
-    inputs = files(
-        table=Paths.table,
-        training_record=[Paths.training_record],
-        dropped_pairs=[Paths.dropped_pairs],
-        compared_splits=[Paths.compared_splits],
-        round_trip=[Paths.round_trip],
-        phrase_statistics=[Paths.phrase_statistics],
-        chunk_statistics=[Paths.chunk_statistics],
-        card=[Paths.card],
-        attention_analysis=[Paths.attention_analysis],
-        attention_weights=[Paths.attention_weights],
-        contrast_accuracy=[Paths.contrast_accuracy],
-        tokens=[Paths.tokens],
-        translated_tokens=[Paths.translated_tokens],
-        system_scores=[Paths.system_scores],
-        subwords=[Paths.subwords],
-        parses=[Paths.parses],
-        phrase_columns=[Paths.phrase_columns],
-        chunk_columns=[Paths.chunk_columns],
+    inputs = named(
+        "table",
+        lists="training_record dropped_pairs compared_splits round_trip phrase_statistics chunk_statistics card "
+        "attention_analysis attention_weights contrast_accuracy tokens translated_tokens system_scores subwords "
+        "parses phrase_columns chunk_columns",
     )
     outputs = files(report=Paths.report)
     libraries = ("jinja2",)

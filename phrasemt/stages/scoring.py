@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from phrasemt.artefacts.paths import Paths
-from phrasemt.stages.stage import Stage, files, of
+from phrasemt.stages.stage import Stage, files, named, of
 from phrasemt.study.schema import SEED
 from phrasemt.study.tokenization import Tokenizer
 
@@ -28,12 +28,7 @@ class ScoreSystem(SystemOnTestSets):
     """Compute BLEU in all conventions, chrF and TER, with signatures."""
 
     module = "phrasemt.scoring.bleu"
-    inputs = files(
-        tokens=[Paths.translated_tokens],
-        text=[Paths.translated_text],
-        reference_tokens=[Paths.tokens],
-        reference=[Paths.clean_text],
-    )
+    inputs = named(lists="tokens text reference_tokens reference")
     outputs = files(scores=Paths.system_scores)
     libraries = ("sacrebleu",)
 
@@ -46,9 +41,7 @@ class ScoreMetric(SystemOnTestSets):
 
     module = "phrasemt.scoring.external"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{metric}"
-    inputs = files(
-        text=[Paths.translated_text], reference=[Paths.clean_text], source=[Paths.clean_text], files=[Paths.user_file]
-    )
+    inputs = named(lists="text reference source files")
     outputs = files(scores=Paths.metric_scores)
 
     metric: str
@@ -74,11 +67,7 @@ class MeasureVariation(Bootstrap):
     """Measure how much scores differ between trainings that differ in their seed only."""
 
     job_name = "{dataset}.{source}-{target}"
-    inputs = files(
-        repeated=[Paths.system_scores],
-        repeated_metrics=[Paths.metric_scores],
-        repeated_forced=[Paths.attention_analysis],
-    )
+    inputs = named(lists="repeated repeated_metrics repeated_forced")
     outputs = files(variation=Paths.seed_variation)
 
 
@@ -86,14 +75,7 @@ class CompareSystems(Bootstrap):
     """Test the difference of a system to the baseline by paired bootstrap."""
 
     job_name = "{dataset}.{source}-{target}/{system}"
-    inputs = files(
-        baseline=[Paths.system_scores],
-        system=[Paths.system_scores],
-        variation=[Paths.seed_variation],
-        baseline_metrics=[Paths.metric_scores],
-        system_metrics=[Paths.metric_scores],
-        forced=[Paths.attention_analysis],
-    )
+    inputs = named(lists="baseline system variation baseline_metrics system_metrics forced")
     outputs = files(comparison=Paths.comparison)
 
     system: str

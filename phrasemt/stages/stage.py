@@ -8,14 +8,13 @@ function.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import Field
 
 from phrasemt.artefacts.artefact import Pattern
-from phrasemt.artefacts.paths import Paths
 from phrasemt.fields import Settings
 from phrasemt.study.annotators import Chunker, Parser
 from phrasemt.study.architectures import ModelInputs, ModelSettings, PhraseSegmentation
@@ -25,19 +24,17 @@ from phrasemt.study.tokenization import Tokenizer
 
 Wildcards = Mapping[str, str]
 Use = Literal["input", "output", "folder"]
-# The kind of a file, or those that it may have; in a list: of any number of files.
-Kinds = Pattern | tuple[Pattern, ...] | list[Pattern]
-_Kinds = TypeVar("_Kinds", bound=Kinds)
 _Section = TypeVar("_Section")
 
 
-def files(**kinds: _Kinds) -> dict[str, _Kinds]:
-    """The files of a stage, by name."""
+def named(names: str = "", *, lists: str = "") -> dict[str, bool]:
+    """The input files of a stage by name, and whether each is a list of files. The rule says of what kind they are."""
+    return dict.fromkeys(names.split(), False) | dict.fromkeys(lists.split(), True)
+
+
+def files(**kinds: Pattern) -> dict[str, Pattern]:
+    """The output files of a stage, or its folders, with their kinds."""
     return kinds
-
-
-def kinds_of(kinds: Kinds) -> Sequence[Pattern]:
-    return [kinds] if isinstance(kinds, Pattern) else kinds
 
 
 def of(value: Callable[[StudyJob], object], **default: Any) -> Any:
@@ -111,7 +108,8 @@ class Stage(Settings):
 
     module: ClassVar[str]
     """Module of the function `<name>(*, settings, cores, <files>)`."""
-    inputs: ClassVar[Mapping[str, Kinds]] = {}
+    inputs: ClassVar[Mapping[str, bool]] = {}
+    """Whether each input is a list of files."""
     outputs: ClassVar[Mapping[str, Pattern]] = {}
     folders: ClassVar[Mapping[str, Pattern]] = {}
     """Folders that stay between runs."""
@@ -137,13 +135,10 @@ class Stage(Settings):
     @classmethod
     def stage_files(cls, use: Use | None = None) -> list[StageFile]:
         """The files of the stage, or those that it uses so: inputs, then outputs, then folders kept between runs."""
-        declared: dict[Use, Mapping[str, Kinds]] = {"input": cls.inputs, "output": cls.outputs, "folder": cls.folders}
-        return [
-            StageFile(name, declared_use, many=isinstance(kinds, list))
-            for declared_use, files in declared.items()
-            if use in (None, declared_use)
-            for name, kinds in files.items()
-        ]
+        inputs = [StageFile(name, "input", many=many) for name, many in cls.inputs.items()]
+        outputs = [StageFile(name, "output", many=False) for name in cls.outputs]
+        folders = [StageFile(name, "folder", many=False) for name in cls.folders]
+        return [file for file in (*inputs, *outputs, *folders) if use in (None, file.use)]
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
@@ -160,9 +155,6 @@ class Stage(Settings):
     def code_modules(self) -> tuple[str, ...]:
         """The modules whose code, with all that they import, decides the outputs."""
         return (self.module,)
-
-
-VOCABULARIES = files(source_vocabulary=Paths.vocabulary, target_vocabulary=Paths.vocabulary)
 
 
 class ModelStage(Stage):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phrasemt.artefacts.paths import Paths
-from phrasemt.stages.stage import Stage, files, of
+from phrasemt.stages.stage import Stage, files, named, of
 from phrasemt.study.tokenization import Tokenizer
 
 
@@ -12,7 +12,7 @@ class TokenizeText(Stage):
 
     module = "phrasemt.text.tokenize"
     job_name = "{dataset}.{source}-{target}/{split}.{language}"
-    inputs = files(text=Paths.clean_text)
+    inputs = named("text")
     outputs = files(tokens=Paths.tokens, round_trip=Paths.round_trip)
     libraries = ("jieba", "sacrebleu", "sacremoses")
 
@@ -24,7 +24,7 @@ class LearnSubwords(Stage):
 
     module = "phrasemt.text.subwords"
     job_name = "{dataset}.{source}-{target}"
-    inputs = files(source=Paths.tokens, target=Paths.tokens, given=[Paths.user_file])
+    inputs = named("source target", lists="given")
     outputs = files(codes=Paths.codes, source_counts=Paths.subword_counts, target_counts=Paths.subword_counts)
     libraries = ("subword-nmt",)
 
@@ -40,7 +40,7 @@ class ApplySubwords(Stage):
 
     module = "phrasemt.text.subwords"
     job_name = "{dataset}.{source}-{target}/{split}.{language}"
-    inputs = files(tokens=Paths.tokens, codes=Paths.codes, counts=Paths.subword_counts)
+    inputs = named("tokens codes counts")
     outputs = files(subwords=Paths.subwords)
     libraries = ("subword-nmt",)
 
@@ -52,9 +52,7 @@ class BuildVocabulary(Stage):
 
     module = "phrasemt.text.subwords"
     job_name = "{dataset}.{source}-{target}"
-    inputs = files(
-        source=(Paths.subwords, Paths.tokens), target=(Paths.subwords, Paths.tokens), given=[Paths.user_file]
-    )
+    inputs = named("source target", lists="given")
     outputs = files(source_vocabulary=Paths.vocabulary, target_vocabulary=Paths.vocabulary)
 
     shared: bool = of(lambda job: job.dataset.subwords.shared_vocabulary)  # one vocabulary of both sides
@@ -69,12 +67,6 @@ class PackExamples(Stage):
 
     module = "phrasemt.batching.pack"
     job_name = "{dataset}.{source}-{target}/{split}"
-    inputs = files(
-        rows=Paths.rows,
-        source=(Paths.subwords, Paths.tokens),
-        target=(Paths.subwords, Paths.tokens),
-        source_vocabulary=Paths.vocabulary,
-        target_vocabulary=Paths.vocabulary,
-    )
+    inputs = named("rows source target source_vocabulary target_vocabulary")
     outputs = files(examples=Paths.examples)
     libraries = ("pyarrow",)

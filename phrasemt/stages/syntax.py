@@ -7,11 +7,8 @@ from typing import Any, ClassVar, Literal
 from phrasemt.artefacts.paths import Paths
 from phrasemt.files.source_file import SourceFile
 from phrasemt.registry.stanza_models import published_file
-from phrasemt.stages.stage import Stage, files, of, present
+from phrasemt.stages.stage import Stage, files, named, of, present
 from phrasemt.study.architectures import PhraseSegmentation
-
-_TREES = [Paths.registered_text, Paths.raw_trees, Paths.user_file]
-_CHUNKS = [Paths.registered_text, Paths.raw_chunks, Paths.user_file]
 
 
 class FetchStanzaFile(Stage):
@@ -44,7 +41,7 @@ class AnnotatorStage(Stage):
 class TrainVectors(AnnotatorStage):
     """Train word vectors for a parser or chunker."""
 
-    inputs = files(texts=[Paths.registered_text, Paths.raw_text, Paths.user_file], trees=_TREES, chunks=_CHUNKS)
+    inputs = named(lists="texts trees chunks")
     outputs = files(vectors=Paths.vectors)
     libraries = ("gensim", "sacremoses", "stanza", "torch")
 
@@ -61,7 +58,7 @@ class AnnotationStage(AnnotatorStage):
 class TrainTagger(AnnotationStage):
     """Train a part-of-speech tagger on the leaves of trees."""
 
-    inputs = files(train=_TREES, dev=_TREES, test=_TREES, vectors=Paths.vectors)
+    inputs = named("vectors", lists="train dev test")
     outputs = files(tagger=Paths.tagger, scores=Paths.tagger_scores)
 
     tagger_updates: int = _of_training("tagger_updates")
@@ -70,14 +67,7 @@ class TrainTagger(AnnotationStage):
 class TrainParser(AnnotationStage):
     """Train a constituency parser on trees."""
 
-    inputs = files(
-        train=_TREES,
-        dev=_TREES,
-        test=_TREES,
-        vectors=Paths.vectors,
-        tagger=Paths.tagger,
-        tagger_scores=Paths.tagger_scores,
-    )
+    inputs = named("vectors tagger tagger_scores", lists="train dev test")
     outputs = files(constituency=Paths.constituency_parser, annotator=Paths.card)
 
     epochs: int = _of_training("epochs")
@@ -86,7 +76,7 @@ class TrainParser(AnnotationStage):
 class TrainChunker(AnnotationStage):
     """Train a chunk tagger on CoNLL-2000 columns."""
 
-    inputs = files(train=_CHUNKS, dev=_CHUNKS, test=_CHUNKS, vectors=Paths.vectors)
+    inputs = named("vectors", lists="train dev test")
     outputs = files(chunker=Paths.chunker, annotator=Paths.card)
 
     updates: int = _of_training("updates")
@@ -97,13 +87,7 @@ class DescribeAnnotator(Stage):
 
     module = "phrasemt.syntax.given_annotators"
     job_name = "{annotator}"
-    inputs = files(
-        constituency=[Paths.stanza_file],
-        tagger=[Paths.stanza_file],
-        vectors=[Paths.stanza_file],
-        forward_charlm=[Paths.stanza_file],
-        backward_charlm=[Paths.stanza_file],
-    )
+    inputs = named(lists="constituency tagger vectors forward_charlm backward_charlm")
     outputs = files(annotator=Paths.card)
     libraries = ("stanza",)
 
@@ -115,7 +99,7 @@ class CollectTrees(Stage):
 
     module = "phrasemt.syntax.given_annotators"
     job_name = "{annotator}"
-    inputs = files(files=[Paths.user_file])
+    inputs = named(lists="files")
     outputs = files(trees=Paths.given_trees, annotator=Paths.card)
     libraries = ("pyarrow", "stanza")
 
@@ -137,7 +121,7 @@ class AnnotateSentences(Stage):
 class ParseSentences(AnnotateSentences):
     """Parse the sentences that the store of annotations does not have yet."""
 
-    inputs = files(tokens=Paths.tokens, annotator=Paths.card)
+    inputs = named("tokens annotator")
     outputs = files(annotations=Paths.parses)
     folders = files(cache=Paths.parse_store)
 
@@ -145,7 +129,7 @@ class ParseSentences(AnnotateSentences):
 class TagSentences(AnnotateSentences):
     """Tag the chunks of the sentences that the store of annotations does not have yet."""
 
-    inputs = files(tokens=Paths.tokens, annotator=Paths.card)
+    inputs = named("tokens annotator")
     outputs = files(annotations=Paths.tags)
     folders = files(cache=Paths.parse_store)
 
@@ -155,14 +139,7 @@ class ExtractPhrases(Stage):
 
     module = "phrasemt.syntax.phrases"
     job_name = "{dataset}.{source}-{target}/{segmenter}.{split}"
-    inputs = files(
-        rows=Paths.rows,
-        tokens=Paths.tokens,
-        subwords=(Paths.subwords, Paths.tokens),
-        parses=[Paths.parses],
-        given=[Paths.user_file],
-        dropped=[Paths.dropped_pairs],
-    )
+    inputs = named("rows tokens subwords", lists="parses given dropped")
     outputs = files(phrases=Paths.phrase_columns)
     libraries = ("pyarrow", "numpy")
 
@@ -175,12 +152,7 @@ class MeasurePhrases(Stage):
 
     module = "phrasemt.syntax.phrases"
     job_name = "{dataset}.{source}-{target}/{segmenter}.{split}"
-    inputs = files(
-        phrases=Paths.phrase_columns,
-        tokens=Paths.tokens,
-        subwords=(Paths.subwords, Paths.tokens),
-        parses=[Paths.parses],
-    )
+    inputs = named("phrases tokens subwords", lists="parses")
     outputs = files(statistics=Paths.phrase_statistics)
 
     segmentation: str = of(lambda job: job.segmentation.folder_name)  # its name in statistics and report
@@ -192,13 +164,7 @@ class ExtractChunks(Stage):
 
     module = "phrasemt.syntax.chunks"
     job_name = "{dataset}.{source}-{target}/{split}"
-    inputs = files(
-        rows=Paths.rows,
-        tokens=Paths.tokens,
-        subwords=(Paths.subwords, Paths.tokens),
-        gold=[Paths.raw_chunks],
-        tags=[Paths.tags],
-    )
+    inputs = named("rows tokens subwords", lists="gold tags")
     outputs = files(chunks=Paths.chunk_columns, statistics=Paths.chunk_statistics)
     libraries = ("pyarrow", "numpy")
 

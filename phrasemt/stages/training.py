@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from phrasemt.artefacts.paths import Paths
-from phrasemt.stages.stage import VOCABULARIES, ModelStage, files, of
+from phrasemt.stages.stage import ModelStage, files, named, of
 from phrasemt.study.schema import Training
 from phrasemt.study.tokenization import BleuTokenizer
 
@@ -15,16 +15,9 @@ class TrainModel(ModelStage):
 
     module = "phrasemt.training.loop"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}"
-    inputs = files(
-        train=Paths.examples,
-        dev=Paths.examples,
-        dev_reference=Paths.tokens,
-        **VOCABULARIES,
-        train_phrases=[Paths.phrase_columns],
-        dev_phrases=[Paths.phrase_columns],
-        train_chunks=[Paths.chunk_columns],
-        dev_chunks=[Paths.chunk_columns],
-        initial_weights=[Paths.weights, Paths.user_file],
+    inputs = named(
+        "train dev dev_reference source_vocabulary target_vocabulary",
+        lists="train_phrases dev_phrases train_chunks dev_chunks initial_weights",
     )
     outputs = files(record=Paths.training_record)
     folders = files(state=Paths.training_state)
@@ -44,14 +37,7 @@ class AverageCheckpoints(ModelStage):
 
     module = "phrasemt.training.average"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}"
-    inputs = files(
-        record=Paths.training_record,
-        dev=Paths.examples,
-        dev_reference=Paths.tokens,
-        **VOCABULARIES,
-        dev_phrases=[Paths.phrase_columns],
-        dev_chunks=[Paths.chunk_columns],
-    )
+    inputs = named("record dev dev_reference source_vocabulary target_vocabulary", lists="dev_phrases dev_chunks")
     outputs = files(weights=Paths.weights, scores=Paths.average_scores)
     libraries = ("torch", "numpy")
 

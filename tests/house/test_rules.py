@@ -8,7 +8,6 @@ from pathlib import Path
 
 from phrasemt.artefacts.paths import Paths
 from phrasemt.stages import STAGES
-from phrasemt.stages.stage import kinds_of
 
 
 def _rules(repository: Path) -> dict[str, str]:
@@ -61,14 +60,12 @@ def test_a_rule_connects_the_files_of_its_stage(repository: Path) -> None:
         assert not re.search(r"lambda|temp\(|^    (run|script):", rule, flags=re.MULTILINE), stage
 
 
-def test_files_of_a_rule_are_of_the_kinds_that_its_stage_declares(repository: Path) -> None:
+def test_outputs_of_a_rule_are_of_the_kinds_that_its_stage_declares(repository: Path) -> None:
     for stage, rule in _rules(repository).items():
-        for name, kinds in {**STAGES[stage].inputs, **STAGES[stage].outputs}.items():
-            place = re.search(
-                rf"^        {name}=(?:(?:report|flow\.of|flow\.every)\(\s*)?paths\.(\w+)", rule, flags=re.MULTILINE
-            )
-            assert place or name not in STAGES[stage].outputs, (stage, name)
-            assert place is None or getattr(Paths, place[1]) in kinds_of(kinds), (stage, name)
+        for name, kind in STAGES[stage].outputs.items():
+            place = re.search(rf"^        {name}=(?:report\(\s*)?paths\.(\w+)", rule, flags=re.MULTILINE)
+            assert place, (stage, name)
+            assert getattr(Paths, place[1]) == kind, (stage, name)
 
 
 def test_snakefile_and_rules_hold_no_python(repository: Path) -> None:
