@@ -5,6 +5,8 @@ an output has the type `Output`; all other paths of a command line are inputs. T
 before the command begins, so no command can forget it.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import math

@@ -5,6 +5,8 @@ of similar models below results/ reached on it, or else an estimate. A stage tha
 each line, at the rates of one core in docs/performance.md.
 """
 
+from __future__ import annotations
+
 import functools
 import itertools
 import os

@@ -1,5 +1,7 @@
 """Texts, results and tables of scores, as `compare`, `papers`, `score` and `force` read and print them."""
 
+from __future__ import annotations
+
 import argparse
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

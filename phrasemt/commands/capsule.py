@@ -5,6 +5,8 @@ A capsule is a zip file: the study, tables, comparisons, scores, translations an
 that made tables, comparisons and scores.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import itertools

@@ -1,5 +1,7 @@
 """`phrasemt check`: report all mistakes in study files, or print one line about each study and its warnings."""
 
+from __future__ import annotations
+
 import argparse
 import functools
 import json

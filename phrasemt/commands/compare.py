@@ -1,5 +1,7 @@
 """`phrasemt compare A B`: settings, scores and sentences in which systems of one or several studies differ."""
 
+from __future__ import annotations
+
 import argparse
 import itertools
 import math

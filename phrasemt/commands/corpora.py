@@ -1,5 +1,7 @@
 """`phrasemt corpora [ID | --study STUDY]`: the registry, the entry of a corpus, or the needs of a study."""
 
+from __future__ import annotations
+
 import argparse
 import functools
 import textwrap

@@ -1,5 +1,7 @@
 """`phrasemt describe`: show the parts of a system, its parameters, and its multiply-adds beside the baseline's."""
 
+from __future__ import annotations
+
 import argparse
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,5 +1,7 @@
 """`phrasemt export`: put a trained system into one folder, with everything that it needs on another machine."""
 
+from __future__ import annotations
+
 import argparse
 
 from phrasemt import __version__

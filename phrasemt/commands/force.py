@@ -1,5 +1,7 @@
 """`phrasemt force`: forced decoding of given translations with a trained system or an exported model."""
 
+from __future__ import annotations
+
 import argparse
 import json
 import logging

@@ -3,6 +3,8 @@
 `snakemake --list-untracked` knows the files of one study and one target only.
 """
 
+from __future__ import annotations
+
 import argparse
 import collections
 import re

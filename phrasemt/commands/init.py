@@ -1,5 +1,7 @@
 """`phrasemt init STUDY`: write a commented study for own texts, with what cleaning finds in them."""
 
+from __future__ import annotations
+
 import argparse
 import json
 import logging

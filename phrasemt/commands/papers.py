@@ -3,6 +3,8 @@
 A study knows of them by its table, its models, and the sheets of raters.
 """
 
+from __future__ import annotations
+
 import argparse
 import csv
 import logging

@@ -1,5 +1,7 @@
 """`phrasemt plan`: show which jobs the next run has, why, and what they cost."""
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import json

@@ -1,5 +1,7 @@
 """`phrasemt ratings`: blind sheets for human evaluation, and the scores of filled sheets."""
 
+from __future__ import annotations
+
 import argparse
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """`phrasemt run STUDY`: check a study, run it with Snakemake in this folder, and print its table."""
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import os

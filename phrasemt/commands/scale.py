@@ -10,6 +10,8 @@ with a paper.
 A larger model of a study stays the larger one: widths and heads are divided, they are not replaced.
 """
 
+from __future__ import annotations
+
 import argparse
 import logging
 import sys

@@ -1,5 +1,7 @@
 """`phrasemt score`: score translations of any origin in all conventions, and test the difference of two files."""
 
+from __future__ import annotations
+
 import argparse
 import json
 import logging

@@ -1,5 +1,7 @@
 """`phrasemt show`: print the main results of a study, all its numbers, or write the figures of its report."""
 
+from __future__ import annotations
+
 import argparse
 import re
 import textwrap

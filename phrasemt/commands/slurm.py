@@ -1,5 +1,7 @@
 """`phrasemt slurm`: write the profile of this Slurm site, with lines that no update of phrasemt touches."""
 
+from __future__ import annotations
+
 import argparse
 import logging
 

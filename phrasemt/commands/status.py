@@ -1,5 +1,7 @@
 """`phrasemt status`: show the progress of the last run of a study, from notes (phrasemt/runs/notes.py)."""
 
+from __future__ import annotations
+
 import argparse
 import json
 import sys

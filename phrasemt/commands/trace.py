@@ -1,5 +1,7 @@
 """`phrasemt trace`: show a sentence pair as text, tokens, subwords, parse, phrases and chunks, and its translation."""
 
+from __future__ import annotations
+
 import argparse
 import difflib
 import itertools

@@ -5,6 +5,8 @@ a file for each GPU that it uses; the kernel releases the lock when the process 
 GPU and not its number, because each job of a scheduler counts its GPUs from 0.
 """
 
+from __future__ import annotations
+
 import fcntl
 import itertools
 import logging

@@ -5,6 +5,8 @@ to them. On several nodes of a Slurm job `srun` starts the processes. On other c
 that sets RANK, WORLD_SIZE and LOCAL_RANK, can start them in place of the launcher.
 """
 
+from __future__ import annotations
+
 import ctypes
 import functools
 import logging

@@ -1,5 +1,7 @@
 """Slurm commands besides those of Snakemake's plugin: requeue a job, start on several nodes, list and cancel jobs."""
 
+from __future__ import annotations
+
 import os
 import re
 import shutil

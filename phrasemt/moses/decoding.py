@@ -8,6 +8,8 @@ weights on them, by MERT (Och 2003) or by batch MIRA (Cherry and Foster 2012). O
 untuned ones included, those with the best BLEU on dev win (Moses' own scorer, on the tokens that Moses reads).
 """
 
+from __future__ import annotations
+
 import contextlib
 import logging
 import re

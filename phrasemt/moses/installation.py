@@ -3,6 +3,8 @@
 The variable PHRASEMT_MOSES names a folder with `bin/` and `scripts/`, as `make moses` builds it.
 """
 
+from __future__ import annotations
+
 import contextlib
 import logging
 import os

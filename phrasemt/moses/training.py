@@ -10,6 +10,8 @@ reparametrisation of IBM model 2 (Dyer et al. 2013), in both directions; Moses' 
 Marcu 2003; reordering: Koehn et al. 2005), by the steps 4 to 7 of Moses' train-model.perl.
 """
 
+from __future__ import annotations
+
 import contextlib
 import gzip
 import logging

@@ -4,6 +4,8 @@ An entry has the addresses and checksums of the files of a corpus, its terms of 
 each side of each part in the files. The module imports nothing slow, because every start of the workflow reads it.
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path

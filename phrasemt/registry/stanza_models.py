@@ -1,5 +1,7 @@
 """The registry of Stanza's published parsers: files and checksums of each package (data in stanza_models.yaml)."""
 
+from __future__ import annotations
+
 import functools
 from pathlib import Path
 from typing import Any, Literal

@@ -4,6 +4,8 @@ The libraries tabulate and rich leave out no empty columns, and rich wraps or cu
 which it takes 80 characters in a pipe.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime

@@ -15,6 +15,8 @@ cannot be written, ends no stage. Jobs on other nodes write them, so they are fi
 as the library snkmt uses it, is not safe on file systems of clusters.
 """
 
+from __future__ import annotations
+
 import atexit
 import contextlib
 import functools

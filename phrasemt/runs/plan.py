@@ -4,6 +4,8 @@ Snakemake gives the kind of a reason, and of changed parameters the old and the 
 which settings differ.
 """
 
+from __future__ import annotations
+
 import contextlib
 import io
 import json

@@ -5,6 +5,8 @@ the lines of the site, and `phrasemt slurm` lays them over `slurm/profile.yaml`,
 Snakemake prefers that one, because its name has a version: the highest that is not above its own. Git ignores both.
 """
 
+from __future__ import annotations
+
 import contextlib
 import math
 import re

@@ -5,6 +5,8 @@ any time, beside a run on this machine or on a cluster. `snakemake --summary` kn
 and failed look alike to it.
 """
 
+from __future__ import annotations
+
 import contextlib
 import statistics
 from collections import Counter, deque
