@@ -112,7 +112,7 @@ class CountLines(Stage):
 
     module = "phrasemt.corpus.count_lines"
     job_name = "{dataset}.{source}-{target}/{split}.{language}"
-    inputs = files(text=Paths.clean_text)
+    inputs = named("text")
     outputs = files(number=Paths.line_count)
 
     most: int = of(lambda job: job.study.comparison.most_lines)
