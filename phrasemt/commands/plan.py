@@ -56,17 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--detect", type=in_range(float, 0.01, 100), metavar="GAIN",
-        help="a gain in BLEU: the seeds of each system with which it is significant in 80 of 100 replications, "
-        "their cost, and what the study can detect now",
+        help="a gain in BLEU: the seeds of each system with which it is significant in 80 of 100 replications, their "
+        "cost, and what the study can detect now; by the deviation between finished trainings of the study, or of "
+        f"other studies below results/, or the published {PUBLISHED}",
     )  # fmt: skip
     parser.add_argument(
         "--systems", nargs=2, metavar=("BASELINE", "SYSTEM"),
         help="for --detect: two systems, whose difference alone is tested (default: all that the table tests together)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--deviation", type=in_range(float, 0.01, 100), metavar="BLEU",
-        help="for --detect: between trainings (default: of finished trainings of the study, or of other studies below "
-        f"results/, or the published {PUBLISHED})",
     )  # fmt: skip
 
 
@@ -76,10 +72,8 @@ def run(options: argparse.Namespace) -> None:
     Raises PhrasemtError for mistakes in the study, or when Snakemake cannot plan it.
     """
     study, gpus = load_study(options.study), options.gpus or (1 if options.gpu_model else None)
-    for flag in ("deviation", "systems"):
-        if getattr(options, flag) and not options.detect:
-            what = f"--{flag} has no effect without --detect"
-            raise PhrasemtError(what, next_step="phrasemt plan STUDY --detect GAIN")
+    if options.systems and not options.detect:
+        raise PhrasemtError("--systems has no effect without --detect", next_step="phrasemt plan STUDY --detect GAIN")
     if options.profile != PROFILE and (outdated := outdated_site()) is not None:
         log.warning("phrasemt plan: warning: %s", outdated)
     missing = list(missing_texts(study))
@@ -88,13 +82,12 @@ def run(options: argparse.Namespace) -> None:
             "--json prints a list of jobs", found="; ".join(missing) or "--detect", next_step="leave it out"
         )
     plan = None if options.detect or missing else plan_of(options.study, options.profile)
-    if plan is None:  # a cluster is for GPUs
-        on_gpu = bool(gpus) or options.profile != PROFILE or bool(visible_gpus())
-    else:
-        on_gpu = bool(gpus) or any(job.planned.gpus for job in plan.jobs)
-    prices = Prices(study, rate_of(options.gpu_model) if options.gpu_model else rate_here(on_gpu=on_gpu))
+    on_cluster = options.profile != PROFILE  # which is for GPUs
+    on_gpu = any(job.planned.gpus for job in plan.jobs) if plan else on_cluster or bool(visible_gpus())
+    rate = rate_of(options.gpu_model) if options.gpu_model else rate_here(on_gpu=bool(gpus) or on_gpu)
+    prices = Prices(study, rate)
     if options.detect:
-        print(*describe_power(prices, options.detect, options.deviation, options.systems), sep="\n")
+        print(*describe_power(prices, options.detect, options.systems), sep="\n")
         return
     if plan is None:
         print(*_without_texts(prices, missing), sep="\n")
@@ -278,15 +271,12 @@ def _few(names: Iterable[str]) -> str:
     return ", ".join(chosen[:MOST_NAMED]) + (f" and {more} more" if (more := len(chosen) - MOST_NAMED) > 0 else "")
 
 
-def describe_power(
-    prices: Prices, gain: float, deviation: float | None, pair: Sequence[str] | None = None
-) -> Iterator[str]:
+def describe_power(prices: Prices, gain: float, pair: Sequence[str] | None = None) -> Iterator[str]:
     """Yield the trainings that a gain needs to be marked, what they cost, and what the study as it stands would show.
 
     The test is that of the table (phrasemt/scoring/significance.py), by the deviation between trainings alone: p < 0.05
-    in 80 % of all repetitions at the first step of Holm, with deviations pooled over the systems of each kind. gain: in
-    BLEU. deviation: between trainings; None: those of finished trainings, or `PUBLISHED`. pair: a baseline and a
-    system, if nothing else is tested.
+    in 80 % of all repetitions at the first step of Holm, with deviations pooled over the systems of each kind
+    (`known_deviation`). gain: in BLEU. pair: a baseline and a system, if nothing else is tested.
 
     Raises PhrasemtError for a study in which no system is compared with another one in BLEU, and for an unknown system.
     """
@@ -302,9 +292,7 @@ def describe_power(
             found=", ".join(names) or ", ".join(study.systems),
         )
     kinds = {name: study.pool_groups[name] for name in names}
-    deviations = {
-        kind: (deviation, "--deviation") if deviation else known_deviation(study.study, kind) for kind in kinds.values()
-    }
+    deviations = {kind: known_deviation(study.study, kind) for kind in kinds.values()}
 
     def shown(name: str, trainings: Mapping[str, int]) -> float | None:
         """The difference of a system to its baseline that would be marked; None if it is not tested."""
