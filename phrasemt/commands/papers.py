@@ -143,16 +143,14 @@ def _rows(
 
 def _write_tables(paper: Paper, known: Mapping[PrintedAt, Sequence[Known]], form: str) -> None:
     """Write each table of a paper; beside each printed column, one for each kind of number that studies have there."""
-    of_table: dict[str, dict[PrintedAt, Figure]] = {name: {} for name in paper.tables}
-    for figure in figures(paper):
-        of_table[figure.table][figure.row, figure.column] = figure
+    figure_at = {(figure.table, figure.row, figure.column): figure for figure in figures(paper)}
     for name, one in paper.tables.items():
         if not one.columns:
             continue
         shown = [
             column
             for key, printed in one.columns.items()
-            for column in _columns(printed.heading, {row: of_table[name].get((row, key)) for row in one.rows}, known)
+            for column in _columns(printed.heading, {row: figure_at.get((name, row, key)) for row in one.rows}, known)
         ]
         rows = [["", *(heading for heading, _ in shown)]]
         rows += [[row.title, *(texts[key] for _, texts in shown)] for key, row in one.rows.items()]
