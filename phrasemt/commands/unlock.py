@@ -9,6 +9,7 @@ nodes, are known by the notes that they keep (phrasemt/runs/notes.py).
 from __future__ import annotations
 
 import argparse
+import itertools
 import logging
 import os
 import platform
@@ -19,16 +20,7 @@ from pathlib import Path
 from phrasemt.artefacts.paths import LOGS
 from phrasemt.errors import PhrasemtError
 from phrasemt.machine.slurm import end_jobs
-from phrasemt.runs.notes import (
-    CLAIMS,
-    RunNote,
-    StageNote,
-    abandoned_jobs,
-    dead_claims,
-    jobs_of_runs,
-    processes_here,
-    running_notes,
-)
+from phrasemt.runs import notes
 
 log = logging.getLogger("phrasemt.unlock")
 
@@ -51,7 +43,7 @@ def unlock(*, cancel: bool = False, study: str | None = None) -> bool:
     cancel: end the Slurm jobs of killed runs. study: the one that is to run here now; those of another one may go on.
     Returns whether a run can begin. Raises PhrasemtError for `cancel` if all Slurm jobs here belong to a living run.
     """
-    left = abandoned_jobs()
+    left = notes.abandoned_jobs()
     if cancel and left:
         end_jobs(left)
         log.info("unlock: cancelled Slurm jobs %s", ", ".join(left))
@@ -61,16 +53,16 @@ def unlock(*, cancel: bool = False, study: str | None = None) -> bool:
             what = "Slurm jobs of a run in this folder have not ended: %s. Nothing was done"
             log.info(f"unlock: {what}. Next: `phrasemt unlock --cancel`", ", ".join(of_study))
         return not of_study
-    elif cancel and (jobs := jobs_of_runs()):
+    elif cancel and (jobs := notes.jobs_of_runs()):
         raise PhrasemtError(
             "the run of these Slurm jobs is still going; nothing was cancelled",
             where=Path.cwd(),
             found=", ".join(jobs),
             next_step="end it where it runs (Ctrl-C, or `kill -INT` with its number), which cancels its jobs",
         )
-    claims, locks = dead_claims(), list(LOCKS.glob("*"))
+    claims, locks = notes.dead_claims(), list(LOCKS.glob("*"))
     if locks:
-        runs = {path.name: note for path, note in running_notes(LOGS) if isinstance(note, RunNote)}
+        runs = {path.name: note for path, note in notes.running_notes(LOGS) if isinstance(note, notes.RunNote)}
         working = list(_working(cancelled=left))
         snakemakes = [worker for worker in working if worker.name == "snakemake"]
         stages = [worker for worker in working if worker.name != "snakemake" and worker.run not in runs]
@@ -125,12 +117,13 @@ def _working(cancelled: Collection[str]) -> Iterator[_Worker]:
 
     cancelled: Slurm jobs that have ended, perhaps without a chance to say so.
     """
-    notes = {(note.host, note.pid): note for _, note in (*running_notes(CLAIMS), *running_notes(LOGS))}  # a run: twice
-    for process, name in processes_here():
-        note = notes.pop((platform.node(), process), None)
-        yield _Worker(name, f"process {process}", note.run if isinstance(note, StageNote) else None)
-    for (host, pid), note in notes.items():
-        if isinstance(note, RunNote):
+    running = itertools.chain(notes.running_notes(notes.CLAIMS), notes.running_notes(LOGS))  # a run: twice
+    found = {(note.host, note.pid): note for _, note in running}
+    for process, name in notes.processes_here():
+        note = found.pop((platform.node(), process), None)
+        yield _Worker(name, f"process {process}", note.run if isinstance(note, notes.StageNote) else None)
+    for (host, pid), note in found.items():
+        if isinstance(note, notes.RunNote):
             yield _Worker("snakemake", f"process {pid} on {host}")
         elif note.queue_job not in cancelled:
             yield _Worker(note.stage, f"process {pid} on {host}", note.run)

@@ -19,17 +19,9 @@ from typing import Any, Literal
 from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.training import Metrics, TrainingRecord, ranked
 from phrasemt.errors import PhrasemtError
+from phrasemt.runs import notes
 from phrasemt.runs.costs import Recorded, seconds_needed
 from phrasemt.runs.display import clock, counted, local_time
-from phrasemt.runs.notes import (
-    PlannedJob,
-    RunNote,
-    StageNote,
-    TrainingReport,
-    notes_of_trainings,
-    stage_note,
-    training_note,
-)
 from phrasemt.stages import STAGES
 
 JobState = Literal["done", "running", "waiting", "failed", "blocked"]
@@ -48,10 +40,10 @@ class JobStatus:
     blocked: it waits for one that has failed, so it does not begin unless that one is tried again.
     """
 
-    planned: PlannedJob
+    planned: notes.PlannedJob
     state: JobState
-    note: StageNote | None = None
-    training: TrainingReport | None = None
+    note: notes.StageNote | None = None
+    training: notes.TrainingReport | None = None
 
     @property
     def title(self) -> str:
@@ -93,7 +85,7 @@ class Status:
     overdue: running jobs that take longer than was expected.
     """
 
-    run: RunNote
+    run: notes.RunNote
     state: str
     jobs: list[JobStatus]
     now: datetime
@@ -147,7 +139,7 @@ class Status:
 
 def status_of(path: Path, now: datetime) -> Status:
     """The run whose note is in this file. Raises PhrasemtError when the note cannot be read."""
-    run = RunNote.read(path)
+    run = notes.RunNote.read(path)
     if run is None:
         what = "the note of this run cannot be read: it is damaged, or of another version of phrasemt"
         next_step = "when the run has ended, run the study again, which writes a new one"
@@ -169,18 +161,18 @@ def status_of(path: Path, now: datetime) -> Status:
     )
 
 
-def job_status(job: PlannedJob, run: str, now: datetime) -> JobStatus:
+def job_status(job: notes.PlannedJob, run: str, now: datetime) -> JobStatus:
     """A job of the run whose note has this name, as the note of its stage says."""
-    path = stage_note(job.log or "")
-    note = StageNote.read(path)
+    path = notes.stage_note(job.log or "")
+    note = notes.StageNote.read(path)
     if note is None or note.run != run:
         return JobStatus(planned=job, state="waiting")
     if note.state == "finished":
         return JobStatus(planned=job, state="done", note=note)
-    reports: list[TrainingReport] = []
+    reports: list[notes.TrainingReport] = []
     if "state" in [file.name for file in STAGES[job.rule].stage_files("folder")]:
-        notes = notes_of_trainings(str(Path(job.outputs[0]).parent))
-        reports = [one.training for one in notes if one.run == run and one.training]
+        of_trainings = notes.notes_of_trainings(str(Path(job.outputs[0]).parent))
+        reports = [one.training for one in of_trainings if one.run == run and one.training]
     training = max(reports, key=lambda report: report.reported, default=None)
     if note.state == "stopped":  # it comes back
         return JobStatus(planned=job, state="waiting", training=training)
@@ -189,7 +181,7 @@ def job_status(job: PlannedJob, run: str, now: datetime) -> JobStatus:
     )
 
 
-def _expected(run: RunNote, jobs: Sequence[JobStatus], now: datetime) -> dict[str, Any]:
+def _expected(run: notes.RunNote, jobs: Sequence[JobStatus], now: datetime) -> dict[str, Any]:
     """The fields of a status that say when the run ends. What has failed, and what is blocked by it, takes no time."""
     recorded, start = Recorded(run.study), seconds_to_start(run, jobs)
     left, overdue, unknown = [], [], 0
@@ -211,7 +203,7 @@ def _expected(run: RunNote, jobs: Sequence[JobStatus], now: datetime) -> dict[st
     return {"seconds_left": seconds_left, "unknown": unknown, "overdue": overdue}
 
 
-def seconds_to_start(run: RunNote, jobs: Sequence[JobStatus]) -> float:
+def seconds_to_start(run: notes.RunNote, jobs: Sequence[JobStatus]) -> float:
     """The median time that a job of a cluster waited after those before it: to be submitted, and for Slurm.
 
     jobs: of the run. 0 on this machine, and as long as no job has begun.
@@ -255,7 +247,7 @@ def ending(status: Status) -> Iterator[str]:
     yield f"Next: {fix}the same command resumes. `phrasemt status {status.run.study}` shows where the run is."
 
 
-def describe_training(report: TrainingReport) -> str:
+def describe_training(report: notes.TrainingReport) -> str:
     """Updates, speed and time left."""
     percent = 100 * report.update / report.max_updates
     text = f"update {report.update:,} of {report.max_updates:,} ({percent:.0f} %)"
@@ -284,7 +276,7 @@ def training_row(folder: Path, now: datetime) -> tuple[str, ...] | None:
     if latest is None and record is None:
         return None
     path = (latest or folder / "state").with_name("metrics.jsonl")
-    note, metrics = StageNote.read(training_note(path)), Metrics.read_unfinished(path)
+    note, metrics = notes.StageNote.read(notes.training_note(path)), Metrics.read_unfinished(path)
     evaluations = [one.evaluation for one in metrics.evaluations] or (record.evaluations if record else [])
     report = note.training if note else None
     done = (report.update if report else 0, record.updates if record else 0, *(one.update for one in metrics.reports))
@@ -293,7 +285,9 @@ def training_row(folder: Path, now: datetime) -> tuple[str, ...] | None:
         state = "finished" if record else "unknown"
     else:
         state = (
-            "disappeared" if note.state == "running" and not note.is_running(training_note(path), now) else note.state
+            "disappeared"
+            if note.state == "running" and not note.is_running(notes.training_note(path), now)
+            else note.state
         )
     last = best = ""
     if evaluations:
