@@ -124,7 +124,7 @@ class Examples:
 
         Raises DamagedFileError for a file that is truncated, corrupt, or of another schema or format version.
         """
-        columns = ColumnFile.open(path, cls.sides)
+        columns = ColumnFile(path, cls.sides)
         if missing := {f"{side}_vocabulary" for side in cls.sides} - columns.description.keys():
             raise damaged(path, expected=", ".join(sorted(missing)), found="none")
         return cls(columns)
@@ -174,7 +174,7 @@ class PhraseColumns:
     @classmethod
     def open(cls, path: Path) -> ColumnFile:
         """Open a file; `segmentation` of its description holds the settings of the segmentation."""
-        return ColumnFile.open(path, cls.columns)
+        return ColumnFile(path, cls.columns)
 
 
 class ChunkColumns:
@@ -198,4 +198,4 @@ class ChunkColumns:
 
     @classmethod
     def open(cls, path: Path) -> ColumnFile:
-        return ColumnFile.open(path, cls.columns)
+        return ColumnFile(path, cls.columns)

@@ -116,7 +116,7 @@ def _parse(pair: Pair, tokens: str) -> Iterator[View]:
     words = parser_tokens(tokens)
     pattern = pair.path(Paths.parses, annotator=pair.study.datasets[pair.dataset].source_parser, job="*")
     for path in sorted(Path().glob(str(pattern))) if words else ():
-        (annotation,) = Annotations.open([path]).find([sentence_key(words)])
+        (annotation,) = Annotations([path]).find([sentence_key(words)])
         if annotation is not None and annotation.text is not None:
             yield "parse", re.sub(r" (\d+)\)", lambda leaf: f" {words[int(leaf[1])]})", annotation.text)
         elif annotation is not None:

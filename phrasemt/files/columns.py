@@ -127,30 +127,13 @@ class _Lengths(MappedIntegers):
 
 
 class ColumnFile:
-    """A column file, made by `open`. Lists are read on demand, by position 0 <= position < len.
+    """A column file. Lists are read on demand, by position 0 <= position < len.
 
     description: the description given to `write_columns`. texts: sha256 of each text that was given to it, by side.
     rows: for each position its row in the concatenation of the raw texts.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        columns: Sequence[str],
-        file: pa.Buffer,
-        batches: list[pa.RecordBatch],
-        description: dict[str, Any],
-    ) -> None:
-        self.path = path
-        self.description = description
-        self.texts: dict[str, str] = description.pop("texts")
-        self.rows = MappedIntegers(file, [batch.column("row") for batch in batches], np.int64)
-        self._starts = np.cumsum([0, *map(len, batches)]).tolist()
-        self._lengths = {column: _Lengths(file, [batch.column(column) for batch in batches]) for column in columns}
-        self._lists = {column: [_Views(batch.column(column)) for batch in batches] for column in columns}
-
-    @classmethod
-    def open(cls, path: Path, columns: Sequence[str]) -> ColumnFile:
+    def __init__(self, path: Path, columns: Sequence[str]) -> None:
         """Open a file that has these columns.
 
         Raises DamagedFileError if the file is cut off, or has other columns or another format.
@@ -162,7 +145,13 @@ class ColumnFile:
         except ValueError as error:
             raise damaged(path, found=error) from None
         batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
-        return cls(path, columns, file, batches, description)
+        self.path = path
+        self.description = description
+        self.texts: dict[str, str] = description.pop("texts")
+        self.rows = MappedIntegers(file, [batch.column("row") for batch in batches], np.int64)
+        self._starts = np.cumsum([0, *map(len, batches)]).tolist()
+        self._lengths = {column: _Lengths(file, [batch.column(column) for batch in batches]) for column in columns}
+        self._lists = {column: [_Views(batch.column(column)) for batch in batches] for column in columns}
 
     def __len__(self) -> int:
         return int(self._starts[-1])

@@ -109,26 +109,21 @@ class AnnotationBatch:
 
 
 class Annotations:
-    """The annotations of the sentences of a data set, memory-mapped, found by key. Use `open` to make one."""
+    """The annotations of the sentences of a data set, memory-mapped, found by key."""
 
-    def __init__(self, batches: Sequence[AnnotationBatch]) -> None:
-        self._batches = batches
-
-    @classmethod
-    def open(cls, paths: Sequence[Path]) -> Annotations:
+    def __init__(self, paths: Sequence[Path]) -> None:
         """Open the files that the annotation jobs of a data set wrote.
 
         Raises DamagedFileError if a file is cut off or of another schema or format version.
         """
-        batches: list[AnnotationBatch] = []
+        self._batches: list[AnnotationBatch] = []
         for path in paths:
             try:
-                batches += parse_annotations(pa.memory_map(str(path)))[1]
+                self._batches += parse_annotations(pa.memory_map(str(path)))[1]
             except ValueError as error:
                 raise DamagedFileError(
                     "not a complete file of annotations", where=path, found=error, next_step="delete it and run again"
                 ) from None
-        return cls(batches)
 
     def find(self, keys: Sequence[bytes]) -> list[Annotation | None]:
         """The annotation of each key; None for a key that is in no file."""

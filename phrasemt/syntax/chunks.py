@@ -32,8 +32,6 @@ log = logging.getLogger("phrasemt.extract_chunks")
 
 _NUMBERS = {label: number for number, label in enumerate(CHUNK_LABELS)}
 
-_LINES_PER_BATCH = 4096
-
 Gold = tuple[list[str], list[str]]  # gold tokens and their tags
 
 
@@ -71,21 +69,10 @@ def extract_chunks(
     """
     # A generated data set has gold chunks, too, when a chunker is chosen.
     gold, tags = (gold, []) if settings.origin == "gold" else ([], tags)
-    parts = map_in_order(
-        functools.partial(_find_chunks, ", ".join(map(str, gold))),
-        split_lines(
-            rows,
-            tokens,
-            subwords,
-            lines=_LINES_PER_BATCH,
-            what="gold chunks",
-            files=gold,
-            items=itertools.chain.from_iterable(map(read_conll, gold)),
-        ),
-        jobs=cores,
-        prepare=Annotations.open,
-        arguments=(tags,),
-    )
+    gold_sentences = itertools.chain.from_iterable(map(read_conll, gold))
+    blocks = split_lines(rows, tokens, subwords, what="gold chunks", files=gold, items=gold_sentences)
+    find = functools.partial(_find_chunks, ", ".join(map(str, gold)))
+    parts = map_in_order(find, blocks, jobs=cores, prepare=Annotations, arguments=(tags,))
     words, counts, untagged = 0, np.zeros(len(CHUNK_LABELS), np.int64), Counter[str]()
 
     def batches() -> Iterator[tuple[NDArray[np.int64], Mapping[str, RaggedArray]]]:

@@ -115,7 +115,7 @@ class TreeAnnotator:
     """Looks up given trees, in place of a parser."""
 
     def __init__(self, trees: Path) -> None:
-        self._trees = Annotations.open([trees])
+        self._trees = Annotations([trees])
 
     def annotate(self, sentences: Sequence[Sequence[str]]) -> list[Annotation]:
         """The tree of each sentence, or a failure."""

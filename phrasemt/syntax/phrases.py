@@ -31,11 +31,9 @@ from phrasemt.syntax import segmenters
 from phrasemt.syntax.annotations import Annotation, Annotations, parser_tokens, required, sentence_key
 from phrasemt.syntax.ngrams import ngram_ends
 from phrasemt.syntax.segmenters import Segmenter, SourceSentence, tree_nodes
-from phrasemt.syntax.word_offsets import SplitLines, offsets_of_block, split_lines
+from phrasemt.syntax.word_offsets import LINES_PER_BLOCK, SplitLines, offsets_of_block, split_lines
 
 log = logging.getLogger("phrasemt.phrases")
-
-_LINES_PER_BATCH = 8192
 
 
 def extract_phrases(
@@ -61,13 +59,9 @@ def extract_phrases(
     or if given phrases do not fit the sentence; MismatchError if a sentence is not among the parses.
     """
     segmentation = settings.segmentation
-    cuts = map_in_order(
-        functools.partial(_cut_batch, segmentation, bool(parses), ", ".join(map(str, given))),
-        _read_batches(rows, tokens, subwords, given, dropped),
-        jobs=cores,
-        prepare=Annotations.open,
-        arguments=(parses,),
-    )
+    cut = functools.partial(_cut_batch, segmentation, bool(parses), ", ".join(map(str, given)))
+    blocks = _read_batches(rows, tokens, subwords, given, dropped)
+    cuts = map_in_order(cut, blocks, jobs=cores, prepare=Annotations, arguments=(parses,))
     phrase_count, fallbacks = 0, Counter[str]()
 
     def batches() -> Iterator[tuple[NDArray[np.int64], dict[str, RaggedArray]]]:
@@ -88,9 +82,7 @@ def _read_batches(
 ) -> Iterator[SplitLines[str]]:
     user_lines = itertools.chain.from_iterable(map(read_lines, given))
     last = -1
-    for batch in split_lines(
-        rows, tokens, subwords, lines=_LINES_PER_BATCH, what="phrases", files=given, items=user_lines
-    ):
+    for batch in split_lines(rows, tokens, subwords, what="phrases", files=given, items=user_lines):
         yield batch
         last = batch.rows[-1]
     for path in dropped:
@@ -152,10 +144,10 @@ def measure_phrases(
 ) -> None:
     """Count the phrases of a split, and write `PhraseStatistics`."""
     columns = PhraseColumns.open(phrases)
-    annotations = Annotations.open(parses) if parses else None
+    annotations = Annotations(parses) if parses else None
     lengths, fallbacks = Counter[int](), Counter[str]()
     constituents = comparable = position = 0
-    for blocks in read_parallel_blocks(tokens, subwords, lines=_LINES_PER_BATCH):
+    for blocks in read_parallel_blocks(tokens, subwords, lines=LINES_PER_BLOCK):
         lines, offsets = offsets_of_block(*blocks)
         keys = [sentence_key(parser_tokens(line)) for line in lines]
         of_lines = annotations.find(keys) if annotations else [None] * len(lines)

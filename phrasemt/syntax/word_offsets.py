@@ -16,6 +16,8 @@ from phrasemt.symbols import SEPARATOR
 
 Item = TypeVar("Item")
 
+LINES_PER_BLOCK = 8192
+
 
 @dataclass(frozen=True)
 class SplitLines(Generic[Item]):
@@ -32,16 +34,16 @@ class SplitLines(Generic[Item]):
 
 
 def split_lines(
-    rows: Path, tokens: Path, subwords: Path, *, lines: int, what: str, files: Sequence[Path], items: Iterable[Item]
+    rows: Path, tokens: Path, subwords: Path, *, what: str, files: Sequence[Path], items: Iterable[Item]
 ) -> Iterator[SplitLines[Item]]:
-    """The lines of a split in blocks of this number.
+    """The lines of a split in blocks of LINES_PER_BLOCK.
 
     items: the items of your files (`files`) for each raw pair, dropped pairs included; what: their name in messages.
     Raises DataError if the files have unequal numbers of lines, and if there are too few items.
     """
     rest = iter(items)
     last = -1
-    for numbers, (tokens_block, subwords_block) in Rows.blocks(rows, tokens, subwords, lines=lines):
+    for numbers, (tokens_block, subwords_block) in Rows.blocks(rows, tokens, subwords, lines=LINES_PER_BLOCK):
         steps = itertools.pairwise([last, *numbers])
         given = [item for before, row in steps for item in itertools.islice(rest, row - before - 1, row - before)]
         if files and len(given) < len(numbers):

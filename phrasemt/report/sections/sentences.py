@@ -122,7 +122,7 @@ def read_test_sets(
     for place, paths in itertools.groupby(placed, operator.itemgetter(0)):
         keys = [sentence_key(parser_tokens(line)) for line in contents[place].source]
         contents[place].trees = [
-            (one.text if one else None) or "" for one in Annotations.open([path for _, path in paths]).find(keys)
+            (one.text if one else None) or "" for one in Annotations([path for _, path in paths]).find(keys)
         ]
     for path in phrase_columns:
         place = _place(Paths.phrase_columns, path)

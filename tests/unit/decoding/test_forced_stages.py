@@ -185,7 +185,7 @@ def test_words_that_the_model_does_not_read_do_not_count(tiny_data, weights, tmp
         folder = tmp_path / str(length)
         folder.mkdir()
         write_lines(folder / "text", [" ".join(words[:length])])
-        description = ColumnFile.open(tiny_data.dev, Examples.sides).description
+        description = ColumnFile(tiny_data.dev, Examples.sides).description
         side = RaggedArray(np.array([length], np.int32), np.full(length, ids, np.int32))
         batch = np.array([0]), dict.fromkeys(Examples.sides, side)
         write_columns(folder / "examples", columns=Examples.sides, texts={}, description=description, batches=[batch])

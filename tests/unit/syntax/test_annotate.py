@@ -104,7 +104,7 @@ def sentences(lines: list[str]) -> list[list[str]]:
 
 
 def check(outputs: list[Path], lines: list[str]) -> None:
-    annotations = Annotations.open(outputs)
+    annotations = Annotations(outputs)
     wanted = sentences(lines)
     assert annotations.find([sentence_key(tokens) for tokens in wanted]) == list(map(expected, wanted))
     assert sum(pa.ipc.open_file(path).read_all().num_rows for path in outputs) == len(wanted)

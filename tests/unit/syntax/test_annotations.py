@@ -30,7 +30,7 @@ def test_find(files, others, tmp_path_factory):
     expected = {}
     for known in files:
         expected.update(known)
-    annotations = Annotations.open(paths)
+    annotations = Annotations(paths)
     asked = [*others, *expected, *others]
     assert annotations.find(asked) == [expected.get(key) for key in asked]
 
@@ -72,4 +72,4 @@ def test_damaged_files(tmp_path):
         with pytest.raises(
             DamagedFileError, match=r"not a complete file of annotations .*Next: delete it and run again"
         ):
-            Annotations.open([path])
+            Annotations([path])

@@ -19,7 +19,7 @@ from phrasemt.files.columns import ColumnFile
 from phrasemt.files.lines import write_lines
 from phrasemt.stages.syntax import ExtractChunks
 from phrasemt.symbols import CHUNK_LABELS as LABELS
-from phrasemt.syntax import chunks
+from phrasemt.syntax import word_offsets
 from phrasemt.syntax.annotations import Annotation, parser_tokens, sentence_key, write_annotations
 from phrasemt.syntax.chunks import extract_chunks, starts_and_labels
 from phrasemt.syntax.conll import TAGS
@@ -64,7 +64,7 @@ class Split:
             statistics=self.folder / "statistics.json",
         )
         self.statistics = json.loads((self.folder / "statistics.json").read_text(encoding="utf-8"))
-        columns = ColumnFile.open(self.folder / "chunks.arrow", ["starts", "labels"])
+        columns = ColumnFile(self.folder / "chunks.arrow", ["starts", "labels"])
         assert columns.description == {"origin": origin, "labels": list(LABELS)}
         assert columns.rows.tolist() == list(rows)
         return [
@@ -153,7 +153,7 @@ def test_columns_say_what_the_tags_say(tags, lengths):
 
 def test_the_demo_corpus_comes_out_as_it_went_in(split, monkeypatch):
     """Through Moses, in several chunks of work and with rows dropped, on one core and on two."""
-    monkeypatch.setattr(chunks, "_LINES_PER_BATCH", 16)
+    monkeypatch.setattr(word_offsets, "LINES_PER_BLOCK", 16)
     pairs = list(demo_pairs(split="train", pairs=60, seed=4))
     moses = MosesTokenizer("de")
     rows = [row for row in range(60) if row % 7]

@@ -49,7 +49,7 @@ def parse(folder: Path, card: Path, lines: list[str]) -> Annotations:
         annotations=folder / "parses.arrow",
         cache=folder / "cache",
     )
-    return Annotations.open([folder / "parses.arrow"])
+    return Annotations([folder / "parses.arrow"])
 
 
 def found(annotations: Annotations, *lines: str) -> list[Annotation | None]:

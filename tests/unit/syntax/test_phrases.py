@@ -19,7 +19,7 @@ from phrasemt.files.lines import write_lines
 from phrasemt.phrase_modes import PHRASE_MODES
 from phrasemt.stages.syntax import ExtractPhrases
 from phrasemt.study.architectures import PhraseSegmentation
-from phrasemt.syntax import phrases, segmenters
+from phrasemt.syntax import segmenters, word_offsets
 from phrasemt.syntax.annotations import Annotation, parser_tokens, sentence_key, write_annotations
 from phrasemt.syntax.ngrams import ngram_ends, phrase_tokens
 from phrasemt.syntax.phrases import extract_phrases
@@ -120,7 +120,7 @@ class Split:
             dropped=[] if raw_pairs is None else [self.folder / "dropped.tsv"],
             phrases=self.folder / name,
         )
-        columns = ColumnFile.open(self.folder / name, ["ends"])
+        columns = ColumnFile(self.folder / name, ["ends"])
         assert columns.description == {"segmentation": segmentation.model_dump(mode="json")}
         assert columns.rows.tolist() == list(range(len(sentences)) if rows is None else rows)
         return [columns.values("ends", position).tolist() for position in range(len(columns))]
@@ -200,7 +200,7 @@ def test_phrases_depend_on_the_sentence_alone(split, mode, monkeypatch):
     sentences = [" ".join(["w"] * (number % 23) + [str(number)]) for number in range(60)]
     trees = {sentence: right_tree(sentence.count(" ") + 1) for sentence in sentences}
     all_at_once = split.extract(sentences, trees=trees, mode=mode)
-    monkeypatch.setattr(phrases, "_LINES_PER_BATCH", 7)
+    monkeypatch.setattr(word_offsets, "LINES_PER_BLOCK", 7)
     in_parts = split.extract(sentences, trees=trees, mode=mode, cores=2, name="other.arrow")
     backwards = split.extract(sentences[::-1], trees=trees, mode=mode, rows=range(100, 160))
     assert all_at_once == in_parts == backwards[::-1]
@@ -209,7 +209,7 @@ def test_phrases_depend_on_the_sentence_alone(split, mode, monkeypatch):
 
 def test_given(split, monkeypatch):
     """Lines of the user are those of the raw pairs; rows 1, 3 and 4 were dropped."""
-    monkeypatch.setattr(phrases, "_LINES_PER_BATCH", 2)
+    monkeypatch.setattr(word_offsets, "LINES_PER_BLOCK", 2)
     sentences = ["a bcd e", "", "x y"]
     subwords = ["a b@@ c@@ d e", "", "x y"]
     lines = ["1 2 3", "9", "", "who cares", "5 4", "2", "not read"]
