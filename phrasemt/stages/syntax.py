@@ -51,6 +51,8 @@ class TrainVectors(AnnotatorStage):
 class AnnotationStage(AnnotatorStage):
     """Base of those that train on annotated sentences."""
 
+    inputs = named("vectors", lists="train dev test")
+
     sentences: int | None = _of_training("sentences")
     hidden: int = _of_training("hidden")
 
@@ -58,7 +60,6 @@ class AnnotationStage(AnnotatorStage):
 class TrainTagger(AnnotationStage):
     """Train a part-of-speech tagger on the leaves of trees."""
 
-    inputs = named("vectors", lists="train dev test")
     outputs = files(tagger=Paths.tagger, scores=Paths.tagger_scores)
 
     tagger_updates: int = _of_training("tagger_updates")
@@ -76,7 +77,6 @@ class TrainParser(AnnotationStage):
 class TrainChunker(AnnotationStage):
     """Train a chunk tagger on CoNLL-2000 columns."""
 
-    inputs = named("vectors", lists="train dev test")
     outputs = files(chunker=Paths.chunker, annotator=Paths.card)
 
     updates: int = _of_training("updates")
@@ -111,7 +111,9 @@ class AnnotateSentences(Stage):
 
     module = "phrasemt.syntax.annotate"
     job_name = "{dataset}.{source}-{target}/{annotator}.{split}.{job}"
+    inputs = named("tokens annotator")
     # The environment names the folder, and no parameter: another cache must rerun nothing.
+    folders = files(cache=Paths.parse_store)
     libraries: ClassVar[tuple[str, ...]] = ("stanza", "torch")
 
     job: int
@@ -121,17 +123,13 @@ class AnnotateSentences(Stage):
 class ParseSentences(AnnotateSentences):
     """Parse the sentences that the store of annotations does not have yet."""
 
-    inputs = named("tokens annotator")
     outputs = files(annotations=Paths.parses)
-    folders = files(cache=Paths.parse_store)
 
 
 class TagSentences(AnnotateSentences):
     """Tag the chunks of the sentences that the store of annotations does not have yet."""
 
-    inputs = named("tokens annotator")
     outputs = files(annotations=Paths.tags)
-    folders = files(cache=Paths.parse_store)
 
 
 class ExtractPhrases(Stage):

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, Tag, field_validator
+from pydantic import Discriminator, Field, Tag
 
-from phrasemt.fields import Number, Settings, Title, usable_path
+from phrasemt.fields import Number, Settings, Title, UserPath
 from phrasemt.study.datasets import Dataset, PaperRowPlace
 
 
@@ -37,18 +37,13 @@ class OutsideSystem(TableRow):
     """A system of another program: a row whose translations are files. Nothing is trained."""
 
     translations: Annotated[
-        Annotated[Path, Tag("one")] | Annotated[dict[str, Path], Tag("several")],
+        Annotated[UserPath, Tag("one")] | Annotated[dict[str, UserPath], Tag("several")],
         Discriminator(lambda value: "several" if isinstance(value, dict) else "one"),
     ] = Field(
         description="file of the translations of the test set, raw text in UTF-8, a line for each sentence, also as "
         ".gz; with several test sets a file for each one: {test_set: FILE}, or {data_set.test_set: FILE} with several "
         "data sets"
     )
-
-    @field_validator("translations")
-    @classmethod
-    def _usable(cls, given: Path | dict[str, Path]) -> Path | dict[str, Path]:
-        return {key: usable_path(one) for key, one in given.items()} if isinstance(given, dict) else usable_path(given)
 
     def seeds_among(self, of_study: Sequence[int]) -> list[int]:
         return list(of_study[:1])

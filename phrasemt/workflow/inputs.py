@@ -14,7 +14,7 @@ from phrasemt.registry.corpora import contrasts_of, files_of
 from phrasemt.registry.stanza_models import files_of_package
 from phrasemt.stages import STAGES
 from phrasemt.study.annotators import AnnotatedText
-from phrasemt.study.datasets import Dataset, DatasetText, RegistryText
+from phrasemt.study.datasets import SIDES, Dataset, DatasetText, RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.study.tokenization import Side
 from phrasemt.workflow.trained_system import PLACES, initial_weights
@@ -178,7 +178,6 @@ def _gold_chunks(study: Study, job: Wildcards) -> list[str]:
 
 
 _Files = Callable[[Study, Wildcards], list[str]]
-_SIDES: tuple[Side, ...] = ("source", "target")
 _OF_PARTS: dict[str, _Files] = {
     part: functools.partial(_training_texts, part=part) for part in ("train", "dev", "test")
 }
@@ -186,9 +185,9 @@ _OF_PARTS: dict[str, _Files] = {
 # annotator that the study chooses. By stage and input.
 FILES: dict[str, dict[str, _Files]] = {
     "extract_text": {"files": _original_files},
-    "partition_corpus": {side: functools.partial(_whole_texts, side=side) for side in _SIDES},
+    "partition_corpus": {side: functools.partial(_whole_texts, side=side) for side in SIDES},
     "extract_contrasts": {"files": _contrasts},
-    "clean_pairs": {f"raw_{side}": functools.partial(_raw_texts, side=side) for side in _SIDES},
+    "clean_pairs": {f"raw_{side}": functools.partial(_raw_texts, side=side) for side in SIDES},
     "describe_annotator": {
         role: functools.partial(_model_files, role=role) for role in STAGES["describe_annotator"].inputs
     },

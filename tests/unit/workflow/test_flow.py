@@ -157,7 +157,7 @@ def _names(tmp_path: Path, name: str) -> dict[str, dict[str, Any]]:
         "datasets.mine.contrast_sets.c.0.pairs": {"datasets": {"mine": {**mine, "contrast_sets": pairs}}},
         "datasets.mine.subwords.reuse": {"datasets": {"mine": {**mine, "subwords": {"reuse": name}}}},
         "systems.base.init_from": {"systems": {"base": {**base, "init_from": name}}},
-        "systems.o.translations": {"systems": {"base": base, "o": {"translations": {"mine.a": name}}}},
+        "systems.o.translations.mine.a": {"systems": {"base": base, "o": {"translations": {"mine.a": name}}}},
         "metrics.m.files.0": {"metrics": {"m": {"command": "true {hypotheses}", "files": [name]}}},
     }
 
