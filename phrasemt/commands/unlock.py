@@ -60,7 +60,8 @@ def unlock(*, cancel: bool = False, study: str | None = None) -> bool:
             found=", ".join(jobs),
             next_step="end it where it runs (Ctrl-C, or `kill -INT` with its number), which cancels its jobs",
         )
-    claims, locks = notes.dead_claims(), list(LOCKS.glob("*"))
+    living, locks = dict(notes.running_notes(notes.CLAIMS)), list(LOCKS.glob("*"))
+    claims = [path for path in notes.CLAIMS.glob("*.json") if path not in living]  # of killed processes
     if locks:
         runs = {path.name: note for path, note in notes.running_notes(LOGS) if isinstance(note, notes.RunNote)}
         working = list(_working(cancelled=left))

@@ -167,11 +167,6 @@ def training_note(metrics: Path) -> Path:
     return metrics.with_name("note.json")
 
 
-def notes_of_trainings(models: str) -> list[StageNote]:
-    """The notes of all trainings in models/<system>/<seed>/, or in all folders of a pattern."""
-    return [note for note in map(StageNote.read, Path().glob(f"{models}/state/*/note.json")) if note]
-
-
 @contextlib.contextmanager
 def open_note(stage: str, path: Path) -> Iterator[OpenNote]:
     """Write the note of a stage that runs in this block: running, then finished, stopped on request, or failed."""
@@ -291,12 +286,6 @@ def claim() -> None:
     alive.callback(path.unlink, missing_ok=True)
     alive.enter_context(heartbeat(path))
     atexit.register(alive.close)
-
-
-def dead_claims() -> list[Path]:
-    """The claims of processes that were killed."""
-    living = {path for path, _ in running_notes(CLAIMS)}
-    return [path for path in CLAIMS.glob("*.json") if path not in living]
 
 
 def processes_here() -> Iterator[tuple[int, str]]:

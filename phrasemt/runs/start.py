@@ -141,7 +141,7 @@ def _prepare(workflow: Any, study: Study, path: Path) -> Flow:
     compiled = Path(os.environ.get(CACHE) or DEFAULT_CACHE, "compiled").absolute()
     folders = (CACHE, DEFAULT_CACHE), (LOCK, path.with_suffix(".lock")), ("TORCHINDUCTOR_CACHE_DIR", compiled)
     for name, folder in folders:
-        if folder is not None and not os.environ.get(name):  # an empty one would be the folder of the run
+        if not os.environ.get(name):  # an empty one would be the folder of the run
             os.environ[name] = str(folder)
     # Jobs are `python -m phrasemt ...`: the Python that runs Snakemake, unless a conda environment goes first.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])

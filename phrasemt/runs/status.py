@@ -171,8 +171,8 @@ def job_status(job: notes.PlannedJob, run: str, now: datetime) -> JobStatus:
         return JobStatus(planned=job, state="done", note=note)
     reports: list[notes.TrainingReport] = []
     if "state" in [file.name for file in STAGES[job.rule].stage_files("folder")]:
-        of_trainings = notes.notes_of_trainings(str(Path(job.outputs[0]).parent))
-        reports = [one.training for one in of_trainings if one.run == run and one.training]
+        of_trainings = map(notes.StageNote.read, Path(job.outputs[0]).parent.glob("state/*/note.json"))
+        reports = [one.training for one in of_trainings if one and one.run == run and one.training]
     training = max(reports, key=lambda report: report.reported, default=None)
     if note.state == "stopped":  # it comes back
         return JobStatus(planned=job, state="waiting", training=training)
