@@ -31,8 +31,11 @@ FILE_OR_NAME = "study file, or name of a study in results/"
 _LONGEST = 40  # characters of a wrong argument in a message
 
 
-def add_study(parser: Any, what: str = "study file") -> None:
-    """Add STUDY, the first argument of commands about a study, which is also the option --study of all commands."""
+def add_study(parser: Any, *, by_name: bool = False) -> None:
+    """Add STUDY, the first argument of commands about a study, which is also the option --study of all commands.
+
+    by_name: the name of a study will do.
+    """
     parser.add_argument(
         "study",
         nargs="?",
@@ -40,7 +43,7 @@ def add_study(parser: Any, what: str = "study file") -> None:
         action=_Given,
         default=DEFAULT_STUDY,
         metavar="STUDY",
-        help=f"{what} (default: %(default)s)",
+        help=f"{FILE_OR_NAME if by_name else 'study file'} (default: %(default)s)",
     )
     parser.add_argument("--study", type=Path, default=argparse.SUPPRESS, metavar="STUDY", help="the same, as an option")
 
@@ -238,8 +241,13 @@ class ChosenTraining:
         return system
 
 
-def add_training(parser: Any, *, several: bool = False) -> None:
-    """Add the options that choose a training of a study. several: --system and --seed may be repeated."""
+def add_training(parser: Any, *, several: bool = False, study: bool = True) -> None:
+    """Add the options that choose a training of a study. several: --system and --seed may be repeated.
+
+    study: --study, too.
+    """
+    if study:
+        add_study_option(parser)
     how = {"action": "append"} if several else {}
     repeated = "; may be repeated, for an ensemble" if several else ""
     parser.add_argument("--system", **how, metavar="NAME", help=f"system of the study{repeated}")
@@ -254,7 +262,7 @@ def add_system(parser: Any, *, several: bool = False) -> None:
     add_study_option(where)
     folder = f"folder of `phrasemt export`, in place of a study{'; may be repeated' if several else ''}"
     where.add_argument("--model", type=Path, action="append" if several else None, metavar="FOLDER", help=folder)
-    add_training(parser, several=several)
+    add_training(parser, several=several, study=False)
 
 
 def add_cores(parser: Any) -> None:

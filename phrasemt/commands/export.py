@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from phrasemt import __version__
-from phrasemt.commands._arguments import ChosenTraining, Output, add_study_option, add_training, chosen_trainings
+from phrasemt.commands._arguments import ChosenTraining, Output, add_training, chosen_trainings
 from phrasemt.commands._scores import read_scores
 from phrasemt.models.ctranslate2_export import write_ctranslate2_folder
 from phrasemt.workflow.changes import changes_since
@@ -44,7 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "and, for a system that reads parses, its parser. `phrasemt translate --model FOLDER` translates with it."
     )
     parser.add_argument("folder", type=Output, metavar="FOLDER", help="new folder")
-    add_study_option(parser)
     add_training(parser)
     parser.add_argument(
         "--format",

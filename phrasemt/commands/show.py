@@ -10,15 +10,7 @@ from pathlib import Path
 
 from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.table import Table
-from phrasemt.commands._arguments import (
-    FILE_OR_NAME,
-    Output,
-    add_study,
-    changes_of,
-    finished_file,
-    print_changes,
-    study_name,
-)
+from phrasemt.commands._arguments import Output, add_study, changes_of, finished_file, print_changes, study_name
 from phrasemt.files.lines import read_lines, write_text
 from phrasemt.report.summary import GAIN, Rows, main_rows
 from phrasemt.runs.display import table as aligned
@@ -27,7 +19,7 @@ _WIDTH, _LONGEST_TITLE = 100, 50  # characters of a line, and of the title of a 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_study(parser, FILE_OR_NAME)
+    add_study(parser, by_name=True)
     parser.add_argument("--full", action="store_true", help="print table.md, which has all numbers")
     parser.add_argument("--figures", type=Output, metavar="FOLDER", help="write the figures of the report as SVG files")
 

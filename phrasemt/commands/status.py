@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, get_args
 
-from phrasemt.commands._arguments import FILE_OR_NAME, add_json, add_study, changes_of, study_name
+from phrasemt.commands._arguments import add_json, add_study, changes_of, study_name
 from phrasemt.errors import PhrasemtError
 from phrasemt.machine.slurm import reasons_to_wait
 from phrasemt.runs.display import local_time, table
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "ten minutes. The command only reads files, so it can be called at any time during a run, here or on a "
         "cluster, where it asks Slurm why jobs wait. `tensorboard --logdir results` draws learning curves."
     )
-    add_study(parser, FILE_OR_NAME)
+    add_study(parser, by_name=True)
     how = parser.add_mutually_exclusive_group()
     add_json(how)
     how.add_argument("--watch", action="store_true", help="repeat every five seconds until the run has ended")

@@ -17,15 +17,7 @@ from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.artefacts.paths import Paths
 from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.artefacts.translations import Translations
-from phrasemt.commands._arguments import (
-    add_study_option,
-    add_training,
-    as_written,
-    choose,
-    chosen_dataset,
-    finished_file,
-    print_changes,
-)
+from phrasemt.commands._arguments import add_training, as_written, choose, chosen_dataset, finished_file, print_changes
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.files.lines import count_lines, read_lines
 from phrasemt.study.schema import Study
@@ -61,7 +53,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Show one sentence pair after each stage, with parse and phrases; with --system its translation, too."
     )
     parser.add_argument("pair", metavar="SPLIT:ROW", help="such as test:17; rows of the raw text count from 1")
-    add_study_option(parser)
     add_training(parser)
 
 
