@@ -14,7 +14,6 @@ import logging
 import os
 import platform
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from phrasemt.artefacts.paths import LOGS
@@ -65,10 +64,10 @@ def unlock(*, cancel: bool = False, study: str | None = None) -> bool:
     if locks:
         runs = {path.name: note for path, note in notes.running_notes(LOGS) if isinstance(note, notes.RunNote)}
         working = list(_working(cancelled=left))
-        snakemakes = [worker for worker in working if worker.name == "snakemake"]
-        stages = [worker for worker in working if worker.name != "snakemake" and worker.run not in runs]
+        snakemakes = [f"{name} ({place})" for name, place, _ in working if name == "snakemake"]
+        stages = [f"{name} ({place})" for name, place, run in working if name != "snakemake" and run not in runs]
         if snakemakes:
-            found = ", ".join(map(str, snakemakes))
+            found = ", ".join(snakemakes)
             log.info("unlock: another run goes on here: %s. A study that makes other files can run beside it", found)
             if stages or not claims or len(snakemakes) > len(runs):  # one has not noted yet what it makes
                 return True
@@ -84,11 +83,10 @@ def unlock(*, cancel: bool = False, study: str | None = None) -> bool:
     return True
 
 
-def _why_locked(locks: Sequence[Path], stages: Sequence[_Worker], *, killed: bool) -> str | None:
+def _why_locked(locks: Sequence[Path], stages: Sequence[str], *, killed: bool) -> str | None:
     """Why locks remain where no Snakemake runs, and what to do. killed: a run of phrasemt was killed here."""
     if stages:
-        found = ", ".join(map(str, stages))
-        return f"{found} still runs here. Next: wait for it or end it with `kill`, then run this again"
+        return f"{', '.join(stages)} still runs here. Next: wait for it or end it with `kill`, then run this again"
     # The working folders of the processes of other users are not readable.
     if others := [lock for lock in locks if os.getuid() not in (0, lock.stat().st_uid)]:
         return f"it belongs to another user ({others[0].owner()}). Next: let them call this, or {_BY_HAND}"
@@ -101,30 +99,18 @@ def _locked_outputs(lock: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
 
-@dataclass(frozen=True)
-class _Worker:
-    """What works in this folder: `snakemake` or a stage. place: its process; run: the name of the note of its run."""
+def _working(cancelled: Collection[str]) -> Iterator[tuple[str, str, str | None]]:
+    """What works in this folder: `snakemake` or a stage, its process, and the name of the note of its run.
 
-    name: str
-    place: str
-    run: str | None = None
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.place})"
-
-
-def _working(cancelled: Collection[str]) -> Iterator[_Worker]:
-    """What works in this folder; what works on other machines after the rest.
-
-    cancelled: Slurm jobs that have ended, perhaps without a chance to say so.
+    What works on other machines comes last. cancelled: Slurm jobs that have ended, perhaps without a chance to say so.
     """
     running = itertools.chain(notes.running_notes(notes.CLAIMS), notes.running_notes(LOGS))  # a run: twice
     found = {(note.host, note.pid): note for _, note in running}
     for process, name in notes.processes_here():
         note = found.pop((platform.node(), process), None)
-        yield _Worker(name, f"process {process}", note.run if isinstance(note, notes.StageNote) else None)
+        yield name, f"process {process}", note.run if isinstance(note, notes.StageNote) else None
     for (host, pid), note in found.items():
         if isinstance(note, notes.RunNote):
-            yield _Worker("snakemake", f"process {pid} on {host}")
+            yield "snakemake", f"process {pid} on {host}", None
         elif note.queue_job not in cancelled:
-            yield _Worker(note.stage, f"process {pid} on {host}", note.run)
+            yield note.stage, f"process {pid} on {host}", note.run
