@@ -107,14 +107,14 @@ def refuse_changes(study: Study, files: Iterable[str | Path]) -> None:
     changes_among(study, {str(path): sidecar_path(path) for path in files}).refuse()
 
 
-def changes_of(study: Path) -> Changes | None:
-    """What has changed since the results of a study were made; None for a name, which has no settings to compare."""
-    return changes_since(load_study(study)) if study.suffix else None
+def changes_of(study: Path) -> Changes:
+    """What has changed since the results of a study were made; none for a name, which has no settings to compare."""
+    return changes_since(load_study(study)) if study.suffix else Changes(str(study))
 
 
-def print_changes(changes: Changes | None) -> None:
+def print_changes(changes: Changes) -> None:
     """Print one line if the results of a study were made with other settings."""
-    if changes is not None and changes.line is not None:
+    if changes.line is not None:
         print(changes.line)
 
 

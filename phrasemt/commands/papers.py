@@ -73,8 +73,7 @@ def run(options: argparse.Namespace) -> None:
     were made with other settings.
     """
     for study in options.study or ():
-        if (changes := changes_of(study)) is not None:
-            changes.refuse()
+        changes_of(study).refuse()
     papers = [paper_named(options.paper)] if options.paper else list(load_papers().values())
     if options.studies or options.claims:
         print(*(_studies_of(papers) if options.studies else _claims_of(papers)), sep="\n")

@@ -32,8 +32,7 @@ def run(options: argparse.Namespace) -> None:
     changes = changes_of(options.study)
     if options.figures is not None:
         finished_file(paths.report, missing, options.study)
-        if changes is not None:
-            changes.refuse()
+        changes.refuse()
         _write_figures(report, options.figures)
         return
     results = finished_file(wanted, missing, options.study)

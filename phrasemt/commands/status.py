@@ -48,15 +48,13 @@ def run(options: argparse.Namespace) -> None:
         status = status_of(path, now) if path else None
         trainings = [("data set", "system", "seed", "update", "dev", "best", "state"), *trainings_of(study, now)]
         if status is None and len(trainings) == 1:
-            next_step = "phrasemt run STUDY"
-            raise PhrasemtError(
-                "no run of this study has begun here yet", where=runs_folder(study), next_step=next_step
-            )
+            what = "no run of this study has begun here yet"
+            raise PhrasemtError(what, where=runs_folder(study), next_step="phrasemt run STUDY")
         if options.json:
             print(json.dumps(_values(status, trainings), indent=1))
             return
         changes = changes_of(options.study)
-        lines = [changes.line] if changes is not None and changes.line is not None else []
+        lines = [changes.line] if changes.line else []
         lines += describe(status) if status else []
         if path and status and status.run.cores is None and status.state == "running":
             waiting = ", ".join(f"{number} {reason}" for reason, number in reasons_to_wait(queue_name(path)).items())
