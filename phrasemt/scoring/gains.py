@@ -13,19 +13,18 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phrasemt.artefacts.paths import Paths
-from phrasemt.artefacts.scores import MetricComparison, MetricScore, Scores, SystemScores
+from phrasemt.artefacts.scores import MetricComparison, Scores, SystemScores
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.errors import check_equal
 from phrasemt.files.lines import read_lines
 from phrasemt.scoring.scores import NATS, as_array, corpus_scores, mean_scores, nats_of
-from phrasemt.scoring.significance import ResampledRuns, Variations, compare_runs, resample, seed_variations
+from phrasemt.scoring.significance import FEWEST, ResampledRuns, Variations, compare_runs, resample, seed_variations
 
 BLEU = "bleu_tok"
 
@@ -114,32 +113,12 @@ class Gains:
     words: NDArray[np.int64]
     metric: str
     test: PairedTest
+    _drawn: dict[tuple[Bounds, int | None], _Drawn] = field(default_factory=dict, init=False)
+    _slopes: dict[tuple[Bounds, ...], _Drawn | None] = field(default_factory=dict, init=False)
 
-    @cached_property
-    def _scores(self) -> dict[str, list[Scores]]:
-        """The scores in this metric only."""
-        name = self.metric
-        return {
-            system: [
-                one.model_copy(
-                    update={"metrics": {name: one.metrics[name]}, "statistics": {name: one.statistics[name]}}
-                )
-                for one in trainings
-            ]
-            for system, trainings in self.of_systems.items()
-        }
-
-    @cached_property
-    def _metric(self) -> MetricScore:
-        return next(iter(self.of_systems.values()))[0].metrics[self.metric]
-
-    @cached_property
-    def _drawn(self) -> dict[tuple[Bounds, int | None], _Drawn]:
-        return {}
-
-    @cached_property
-    def _slopes(self) -> dict[tuple[Bounds, ...], _Drawn | None]:
-        return {}
+    def large(self, groups: Sequence[Bounds]) -> list[Bounds]:
+        """The groups with enough sentences or pairs."""
+        return [one for one in groups if self._rows(one).size >= FEWEST]
 
     def of(
         self, baseline: str, system: str, *, groups: Sequence[Bounds] = (), joint: Sequence[Bounds] = ()
@@ -193,15 +172,12 @@ class Gains:
         if (one, number) not in self._drawn:
             rows = self._rows(one)
             seed = self.test.seed if number is None else [self.test.seed, number]
-            trainings = [_of_rows(scores, rows) for side in self._scores.values() for scores in side]
-            drawn = resample(trainings, samples=self.test.samples, seed=seed)
-            ends = np.cumsum([len(side) for side in self._scores.values()])
-            self._drawn[one, number] = self._with_variations(
-                {
-                    system: drawn.part(slice(end - len(side), end))
-                    for (system, side), end in zip(self._scores.items(), ends.tolist(), strict=True)
-                }
-            )
+            trainings = [_of_rows(scores, self.metric, rows) for side in self.of_systems.values() for scores in side]
+            drawn, start, of_systems = resample(trainings, samples=self.test.samples, seed=seed), 0, {}
+            for system, side in self.of_systems.items():
+                of_systems[system] = drawn.part(slice(start, start + len(side)))
+                start += len(side)
+            self._drawn[one, number] = self._with_variations(of_systems)
         return self._drawn[one, number]
 
     def _fitted(self, groups: tuple[Bounds, ...]) -> _Drawn | None:
@@ -212,14 +188,14 @@ class Gains:
         centred = places - (weights @ places / weights.sum() if groups else 0)
         if len(groups) < 2 or not (variance := weights @ centred**2):
             return None
-        line = (-1 if self._metric.better == "lower" else 1) * weights * centred / variance
-        name = self.metric
+        name, metric = self.metric, next(iter(self.of_systems.values()))[0].metrics[self.metric]
+        line = (-1 if metric.better == "lower" else 1) * weights * centred / variance
         drawn = [self._resampled(one, number).of_systems for number, one in enumerate(groups)]
         fitted = {}
         for system in self.of_systems:
             parts = [of_systems[system] for of_systems in drawn]
             fitted[system] = ResampledRuns(
-                metrics={name: self._metric},
+                metrics={name: metric},
                 scores={name: line @ np.stack([part.scores[name] for part in parts])},
                 statistics={name: np.concatenate([part.statistics[name] for part in parts], axis=1)},
                 samples={name: np.tensordot(line, np.stack([part.samples[name] for part in parts]), axes=1)},
@@ -291,16 +267,12 @@ def gains_of(
             yield Gains(name=f"{dataset}, {test_set}", of_systems=of_systems, words=own, metric=metric, test=test)
 
 
-def _of_rows(scores: Scores, rows: NDArray[np.int64]) -> Scores:
-    """The scores of some sentences. The score of each metric is computed anew."""
-    statistics = {name: [lines[row] for row in rows] for name, lines in scores.statistics.items()}
-    metrics = {
-        name: scores.metrics[name].model_copy(
-            update={"score": float(corpus_scores(scores.metrics[name], as_array(lines).sum(0)))}
-        )
-        for name, lines in statistics.items()
-    }
-    return scores.model_copy(update={"sentences": len(rows), "statistics": statistics, "metrics": metrics})
+def _of_rows(scores: Scores, name: str, rows: NDArray[np.int64]) -> Scores:
+    """The scores of some sentences in one metric, computed anew."""
+    lines, metric = [scores.statistics[name][row] for row in rows], scores.metrics[name]
+    metric = metric.model_copy(update={"score": float(corpus_scores(metric, as_array(lines).sum(0)))})
+    update = {"sentences": len(rows), "statistics": {name: lines}, "metrics": {name: metric}}
+    return scores.model_copy(update=update)
 
 
 def _of_decisions(right: Sequence[bool]) -> Scores:

@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 
-import numpy as np
-from numpy.typing import NDArray
-
 from phrasemt.artefacts.scores import MetricComparison
 from phrasemt.artefacts.table import Block, Table
 from phrasemt.artefacts.translations import AttentionAnalysis
@@ -72,7 +69,7 @@ def lengths_section(table: Table, controls: Controls, scored: Sequence[Gains]) -
     pairs = _pairs(table, controls)
     drawings, tables, slopes = [], [], []
     for one in scored:
-        groups, joint = _large(one.words, quarters(one.words)), _large(one.words, groups_up_to(LENGTHS))
+        groups, joint = one.large(quarters(one.words)), one.large(groups_up_to(LENGTHS))
         gains = _gains(one, pairs, groups, joint) if groups else {}
         if gains:
             heading, decimals = _SHOWN[one.metric]
@@ -96,12 +93,6 @@ def _gains(
         for title, pair in pairs.items()
         if set(pair) <= of.of_systems.keys()
     }
-
-
-def _large(words: NDArray[np.int64], groups: Sequence[Bounds]) -> list[Bounds]:
-    """The groups with enough sentences or pairs. words: their lengths or distances."""
-    sizes = [np.count_nonzero((words >= low) & (True if high is None else words <= high)) for low, high in groups]
-    return [group for group, size in zip(groups, sizes, strict=True) if size >= FEWEST]
 
 
 def _gains_by_length(name: str, gains: Mapping[str, GainByLength], table: Table) -> Drawing:
@@ -170,7 +161,7 @@ def pairs_section(table: Table, controls: Controls, decided: Iterable[Gains]) ->
         return None
     tables, compared = [], _pairs(table, controls)
     for one in decided:
-        groups, joint = _large(one.words, DISTANCES), _large(one.words, (MORE_THAN_10, ALL))
+        groups, joint = one.large(DISTANCES), one.large((MORE_THAN_10, ALL))
         if joint and (gains := _gains(one, compared, groups, joint)):
             tables.append(_table_of_gains(f"{one.name}; difference in percent", gains, decimals=1))
     drawings = [drawing for block in blocks for drawing in _accuracies(block, table)]
