@@ -44,7 +44,6 @@ def check_comparable(test_set: str, files: Mapping[str, Scores]) -> None:
             ("number of sentences", first.sentences, file.sentences),
             ("reference", first.references, file.references),
             ("set of metrics", sorted(first.metrics), sorted(file.metrics)),
-            ("set of statistics", sorted(first.statistics), sorted(file.statistics)),
             *(
                 (f"convention of {name}", metric.signature, file.metrics[name].signature)
                 for name, metric in first.metrics.items()

@@ -161,37 +161,34 @@ def measure_variation(
     """Measure how far trainings of one system differ, and write `SeedVariations`. Memory: the trainings of one system.
 
     repeated: the score files of all systems that were trained several times, system by system. repeated_metrics,
-    repeated_forced: their files of `score_metric` and `analyse_attention`. Raises MismatchError if test sets,
-    conventions or systems do not agree with each other.
+    repeated_forced: their files of `score_metric` and `analyse_attention`. Raises MismatchError if test sets or
+    conventions of the trainings of a system do not agree; `compare_systems` compares systems.
     """
     metrics_of, forced_of = _by_system(MetricScores, repeated_metrics), _by_system(AttentionAnalysis, repeated_forced)
-    standard_file: dict[Path, SystemScores] = {}  # all others must agree with it
-    standards: dict[tuple[str, int], dict[str, Scores]] = {}
+    firsts: dict[str, Scores] = {}  # of each test set
     sums: dict[str, SumsOfKinds] = {}
     signatures: dict[str, dict[str, str]] = {}
     read = ((path, SystemScores.read(path)) for path in repeated)
     for system, pairs in itertools.groupby(read, lambda pair: pair[1].system):
         files = with_metrics(dict(pairs), metrics_of.get(system, []))
         analyses = {path: AttentionAnalysis.read(path) for path in forced_of.get(system, [])}
-        standard_file = standard_file or dict(itertools.islice(files.items(), 1))
-        for test_set in _test_sets(standard_file | files):
-            for number, scores in enumerate(_on_test_set(test_set, files, analyses)):
-                standard = standards.setdefault((test_set, number), dict(itertools.islice(scores.items(), 1)))
-                check_comparable(test_set, standard | scores)
+        for test_set in _test_sets(files):
+            for scores in _on_test_set(test_set, files, analyses):
+                check_comparable(test_set, scores)
                 runs = resample(list(scores.values()), samples=settings.samples, seed=settings.seed)
                 add_runs(sums.setdefault(test_set, {}), settings.kinds[system], runs)
                 names = {name: metric.signature for name, metric in runs.metrics.items()}
                 signatures.setdefault(test_set, {}).update(names)
-    of_test_sets = {}
-    for (test_set, number), standard in standards.items():
-        if number == 0:
-            (scores_of_one,) = standard.values()
-            of_test_sets[test_set] = VariationOnTestSet(
-                sentences=scores_of_one.sentences,
-                references=dict(scores_of_one.references),
-                signatures=signatures[test_set],
-                kinds=pooled(sums[test_set]),
-            )
+            firsts.setdefault(test_set, next(iter(files.values())).test_sets[test_set])
+    of_test_sets = {
+        test_set: VariationOnTestSet(
+            sentences=first.sentences,
+            references=dict(first.references),
+            signatures=signatures[test_set],
+            kinds=pooled(sums[test_set]),
+        )
+        for test_set, first in firsts.items()
+    }
     SeedVariations(dataset=settings.dataset, test_sets=of_test_sets).write(variation)
 
 
@@ -276,24 +273,13 @@ def compare_systems(
                 variations=variations,
                 kinds=[settings.kinds[name] for name in (settings.baseline, settings.system)],
             )
-        _log(settings, test_set, metrics)
+        for name, metric in metrics.items():
+            shown = metric.difference.value, settings.baseline, p_text(metric.p_value), settings.samples
+            log.info("compare_systems: %s, %s: %+.4g to %s, p %s (%d samples)", test_set, name, *shown)
         test_sets[test_set] = metrics
     Comparison(
         dataset=settings.dataset, system=settings.system, baseline=settings.baseline, **draws, test_sets=test_sets
     ).write(comparison)
-
-
-def _log(settings: CompareSystems, test_set: str, metrics: Mapping[str, MetricComparison]) -> None:
-    for name, metric in metrics.items():
-        log.info(
-            "compare_systems: %s, %s: %+.4g to %s, p %s (%d samples)",
-            test_set,
-            name,
-            metric.difference.value,
-            settings.baseline,
-            p_text(metric.p_value),
-            settings.samples,
-        )
 
 
 def compare_runs(
@@ -509,18 +495,14 @@ def bootstrap_scores(
     columns = np.concatenate([rows.transpose(1, 0, 2).reshape(sentences, -1) for rows in statistics.values()], axis=1)
     ends = np.cumsum([runs * rows.shape[2] for rows in statistics.values()])
     scores: dict[str, list[NDArray[np.float64]]] = {name: [] for name in statistics}
-    for size in _sizes(samples):
+    for start in range(0, samples, _SAMPLES_AT_ONCE):
+        size = min(_SAMPLES_AT_ONCE, samples - start)
         drawn = generator.choice(sentences, size=(size, sentences), replace=True)
         drawn += np.arange(size)[:, None] * sentences
         times = np.bincount(drawn.ravel(), minlength=size * sentences).reshape(size, sentences).astype(np.float64)
         for name, sums in zip(statistics, np.split(times @ columns, ends[:-1], axis=1), strict=True):
             scores[name].append(corpus_scores(metrics[name], sums.reshape(size, runs, -1)).T)
     return {name: np.concatenate(parts, axis=1) for name, parts in scores.items()}
-
-
-def _sizes(samples: int) -> Iterator[int]:
-    for start in range(0, samples, _SAMPLES_AT_ONCE):
-        yield min(_SAMPLES_AT_ONCE, samples - start)
 
 
 def _read_side(paths: list[Path], system: str, settings: CompareSystems) -> dict[Path, SystemScores]:
