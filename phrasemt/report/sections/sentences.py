@@ -94,7 +94,7 @@ def read_test_sets(
 
     Systems are shown with the seed whose translations are among the files. Columns belong to the units that models
     read: subwords, or tokens of a data set that has none. Attention is known of some sentences.
-    Raises MismatchError for a file with another number of sentences than its test set has.
+    Raises MismatchError for columns of another text.
     """
     source, references = (
         {_place(Paths.tokens, path): path for path in of_side(Paths.tokens, tokens, side)} for side in SIDES
@@ -143,8 +143,6 @@ def read_test_sets(
         content, system = contents[_place(Paths.attention_weights, path)], Paths.attention_weights.names(path)["system"]
         for forced in read_forced(path):  # test sets keep all their pairs, so a row of the raw text is a place
             content.maps.setdefault(forced.row, []).append({"system": system, **_maps(forced)})
-    for (dataset, test_set), content in contents.items():
-        _check_sizes(f"{dataset}, {test_set}", content)
     return contents
 
 
@@ -241,20 +239,6 @@ def _pieces(units: Sequence[str], bounds: Sequence[int]) -> list[str]:
     pieces = (" ".join(units[start:end]) for start, end in itertools.pairwise(bounds))
     joined = (piece.replace(f"{SEPARATOR} ", "").replace(SEPARATOR, "‑") for piece in pieces)
     return [unescape(piece) for piece in joined]
-
-
-def _check_sizes(name: str, content: TestSetContent) -> None:
-    optional = [column for column in (content.trees, content.chunks) if column]
-    for column in (
-        content.reference,
-        *optional,
-        *content.outputs.values(),
-        *content.scores.values(),
-        *content.phrases.values(),
-    ):
-        what = "files of one test set have different numbers of sentences"
-        next_step = "run the study again, which makes the older file again"
-        check_equal(len(content.source), len(column), what, where=name, next_step=next_step)
 
 
 def _for_browser(content: TestSetContent, titles: dict[str, str], baseline: str) -> dict[str, Any]:
