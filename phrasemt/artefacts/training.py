@@ -126,18 +126,21 @@ class EvaluationReport(Settings):
 
 @dataclass(frozen=True)
 class Metrics:
-    """The reports of a training so far, one JSON object a line, in the order of the updates."""
+    """The reports of a training so far, one JSON object a line."""
 
-    updates: Sequence[UpdateReport]
-    evaluations: Sequence[EvaluationReport]
+    reports: Sequence[UpdateReport | EvaluationReport]
 
     @property
-    def reports(self) -> list[UpdateReport | EvaluationReport]:
-        """All reports in the order of the updates; an evaluation follows the report of its update."""
-        return sorted([*self.updates, *self.evaluations], key=lambda report: report.update)
+    def updates(self) -> list[UpdateReport]:
+        return [one for one in self.reports if isinstance(one, UpdateReport)]
+
+    @property
+    def evaluations(self) -> list[EvaluationReport]:
+        return [one for one in self.reports if isinstance(one, EvaluationReport)]
 
     def write(self, path: Path) -> None:
-        write_text(path, "".join(map(self.line, self.reports)))
+        """Write all reports in the order of the updates; an evaluation follows the report of its update."""
+        write_text(path, "".join(map(self.line, sorted(self.reports, key=lambda report: report.update))))
 
     @staticmethod
     def line(report: UpdateReport | EvaluationReport) -> str:
@@ -165,7 +168,7 @@ class Metrics:
                     found=f"{line[:60]!r}: {what}",
                     next_step="delete the line, or the folder of this file to train again",
                 ) from None
-        return cls.of(reports)
+        return cls(reports)
 
     @classmethod
     def read_unfinished(cls, path: Path) -> Metrics:
@@ -175,18 +178,7 @@ class Metrics:
             for line in path.read_bytes().split(b"\n"):
                 with contextlib.suppress(ValueError):
                     reports.append(cls.parse(line.decode()))
-        return cls.of(reports)
-
-    @classmethod
-    def of(cls, reports: Sequence[UpdateReport | EvaluationReport]) -> Metrics:
-        return cls(
-            [one for one in reports if isinstance(one, UpdateReport)],
-            [one for one in reports if isinstance(one, EvaluationReport)],
-        )
-
-    @property
-    def losses(self) -> dict[int, float]:
-        return {one.update: one.loss for one in self.updates}
+        return cls(reports)
 
 
 class LastUpdate(DevScores):

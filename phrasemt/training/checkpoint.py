@@ -213,7 +213,8 @@ class StateFolder:
             for report in metrics.updates
             if report.update % UPDATES_BETWEEN_REPORTS == 0 or (report.update == end and end in evaluated)
         ]
-        Metrics(reports, [report for report in metrics.evaluations if report.update in evaluated]).write(self.metrics)
+        evaluations = [report for report in metrics.evaluations if report.update in evaluated]
+        Metrics([*reports, *evaluations]).write(self.metrics)
         for path in before.glob("events.*"):  # of TensorBoard
             shutil.copyfile(path, self.folder / path.name)
         self._save_state(tensors, progress)
@@ -228,7 +229,7 @@ class StateFolder:
         for leftover in self.folder.glob(".*.part"):
             leftover.unlink()
         metrics = Metrics.read_unfinished(self.metrics)
-        Metrics.of([report for report in metrics.reports if report.update <= update]).write(self.metrics)
+        Metrics([report for report in metrics.reports if report.update <= update]).write(self.metrics)
 
     def save_checkpoint(self, trainer: Trainer, progress: Progress) -> None:
         """Write the weights of this update, and update the names of the checkpoints to average in `progress`."""

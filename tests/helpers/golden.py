@@ -466,7 +466,7 @@ class GoldenStudy:
         evaluation = EvaluationReport(seconds=9, memory_mib=100, evaluation_seconds=0.657, evaluation=evaluations[0])
         metrics = self.path("training_record", dataset, system=system, seed=seed).parent / METRICS
         metrics.parent.mkdir(parents=True, exist_ok=True)
-        Metrics.of([*reports, evaluation]).write(metrics)
+        Metrics([*reports, evaluation]).write(metrics)
 
     def average(self, dataset: str, system: str, seed: int) -> None:
         """The mean is better than the last update by 1 BLEU, except the mean of `max`, which is worse by 2."""
