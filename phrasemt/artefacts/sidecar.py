@@ -7,6 +7,7 @@ that affect the result. It holds no time and no host name, so equal work gives e
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.metadata
 import platform
 import re
@@ -110,21 +111,14 @@ class Evidence:
     """What sidecars prove: that files are those that stages wrote. Each file is read once."""
 
     def __init__(self) -> None:
-        self._digests: dict[str, str] = {}
-        self._sidecars: dict[str, Sidecar] = {}
+        self.digest = functools.cache(digest_file)
+        self.check_output = functools.cache(self._check_output)
 
-    def digest(self, path: Path | str) -> str:
-        if str(path) not in self._digests:
-            self._digests[str(path)] = digest_file(path)
-        return self._digests[str(path)]
-
-    def check_output(self, path: Path | str) -> Sidecar:
+    def _check_output(self, path: Path | str) -> Sidecar:
         """The sidecar of an artefact that is the file that its stage wrote. Raises DamagedFileError for another."""
-        if str(path) not in self._sidecars:
-            sidecar = Sidecar.beside(path)
-            sidecar.check(Path(path), self.digest(path))
-            self._sidecars[str(path)] = sidecar
-        return self._sidecars[str(path)]
+        sidecar = Sidecar.beside(path)
+        sidecar.check(Path(path), self.digest(path))
+        return sidecar
 
     def check(self, path: Path) -> None:
         """`check_output` of a file that a stage may have made or a user given: one without a sidecar passes."""

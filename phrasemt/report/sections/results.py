@@ -228,13 +228,13 @@ def origins_section(table: Table, others: Sequence[Path]) -> Section:
         made_by[path] = evidence.check_output(path)
         what = "not the file that the table was made from"
         check_file(Path(path), digest, what, found=evidence.digest(path), next_step="make the table again")
-    made_by |= {str(path): evidence.check_output(path) for path in others}
+    made_by |= {str(path): evidence.check_output(str(path)) for path in others}
     content = fill(
         "sections/results.origins.html",
         table=table,
         anchor=anchor,
         scores=scores,
-        others=[DigestedFile(path=str(path), sha256=evidence.digest(path)) for path in others],
+        others=[DigestedFile(path=str(path), sha256=evidence.digest(str(path))) for path in others],
         versions=[(*key, count) for key, count in Counter(map(_made_with, made_by.values())).items()],
     )
     finding = f"{len(made_by):,} files with their sha256, and the code and libraries that made them"
