@@ -151,9 +151,3 @@ class Paths:
     def kinds(cls) -> dict[str, Pattern]:
         """The patterns of all kinds, by name."""
         return {name: kind.pattern for name, kind in vars(cls).items() if isinstance(kind, Kind)}
-
-
-def log_of(benchmark: Path) -> Path:
-    """The log of the job that a benchmark is about. With a storage, both are below the folder of its copies."""
-    folder = next(folder for folder in benchmark.parents if folder.name == BENCHMARKS.name)
-    return folder.parent / LOGS / benchmark.relative_to(folder).with_suffix(".log")
