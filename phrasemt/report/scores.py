@@ -123,9 +123,6 @@ def _score_block(
             cells[NATS] = of_nats[system].mean(_score_in(NATS), nats.signature, better=nats.better, decimals=3)
         for metric, *_ in settings.metrics:
             runs, key = of_metrics[metric, *place][system], metric_key(metric)
-            for path, part in by_file({system: runs}).items():
-                what = f"metric {metric} has scores of another number of sentences"
-                check_equal(first.sentences, part.sentences, what, where=path, next_step=_AGAIN)
             own = runs.first.metrics[key]
             cells[key] = runs.mean(_score_in(key), own.signature, better=own.better, decimals=4)
         rows[system] = Row(system=system, title=title, cells=cells)
@@ -353,22 +350,26 @@ def _mean(of_test_sets: Sequence[Cell], decimals: int) -> Cell:
 
 def _entry(compared: ComparedFigure, figure: Figure, cells: Cells, title: str) -> ScorecardEntry:
     """The printed figure that is compared, with ours."""
-    counterpart, printed, column = figure.measure.ours, figure.cell.value, figure.of_column
+    measure, printed, column = figure.measure, figure.cell.value, figure.of_column
+    counterpart, decimals = measure.ours, measure.decimals
     assert counterpart is not None
     assert printed is not None
     # The baseline of a paper may be compared with that of the study, of which its paper says nothing.
     is_baseline = compared.baseline == figure.row
-    place = counterpart.kind, counterpart.column
 
-    def ours_in(kind: str, key: str) -> Cell | None:
-        return _on_test_sets(compared, kind, key, figure.measure.decimals, cells)
+    def ours_in(key: str) -> Cell | None:
+        """Our figure on the test sets of the printed one, their mean; None if one is not known."""
+        places = [(counterpart.kind, compared.dataset, name, compared.system, key) for name in compared.test_sets]
+        if not places or not all(place in cells for place in places):
+            return None
+        return cells[places[0]] if len(places) == 1 else _mean([cells[place] for place in places], decimals)
 
-    difference = None if is_baseline else ours_in(place[0], _difference_key(place[1]))
+    difference = None if is_baseline else ours_in(_difference_key(counterpart.column))
     is_difference = column.difference_to is not None
-    ours = difference if is_difference else ours_in(*place)
+    ours = difference if is_difference else ours_in(counterpart.column)
     printed_difference = None if compared.baseline is None or is_baseline else figure.difference_to(compared.baseline)
     verdict: Verdict = "other data"
-    finding = "" if compared.same_data else _finding(compared, printed_difference, difference, figure.measure.margin)
+    finding = "" if compared.same_data else _finding(compared, printed_difference, difference, measure.margin)
     if ours is None:
         verdict = "not run"
         finding = "no such test set in the study" if not compared.test_sets else "the table has no such score"
@@ -381,7 +382,7 @@ def _entry(compared: ComparedFigure, figure: Figure, cells: Cells, title: str) -
         table=figure.of_table.caption,
         row=figure.of_row.title,
         heading=column.heading,
-        decimals=figure.measure.decimals,
+        decimals=decimals,
         printed=printed,
         printed_significant=figure.cell.significant,
         is_difference=is_difference,
@@ -394,14 +395,6 @@ def _entry(compared: ComparedFigure, figure: Figure, cells: Cells, title: str) -
         verdict=verdict,
         finding=finding,
     )
-
-
-def _on_test_sets(compared: ComparedFigure, kind: str, column: str, decimals: int, cells: Cells) -> Cell | None:
-    """Our figure of a column on the test sets of a printed one, their mean; None if one is not known."""
-    places = [(kind, compared.dataset, test_set, compared.system, column) for test_set in compared.test_sets]
-    if not places or not all(place in cells for place in places):
-        return None
-    return cells[places[0]] if len(places) == 1 else _mean([cells[place] for place in places], decimals)
 
 
 def _verdict(figure: Figure, ours: Cell) -> Verdict:
