@@ -79,11 +79,8 @@ def gain_text(cell: Cell | None) -> str:
 
 def main_rows(block: Block) -> Rows:
     """The first table. The gain stands beside the first score."""
-    columns = main_columns(block)
-    compared = any(f"{BLEU}_difference" in row.cells for row in block.rows)
-    rows = [["System", *(column.heading for column in columns)]]
-    rows += [[row.title, *map(row.printed, columns)] for row in block.rows]
-    if compared:
+    rows = _rows(block, main_columns(block))
+    if any(f"{BLEU}_difference" in row.cells for row in block.rows):
         shown = [GAIN, *(gain_text(row.cells.get(f"{BLEU}_difference")) for row in block.rows)]
         for row, text in zip(rows, shown, strict=True):
             row.insert(2, text)

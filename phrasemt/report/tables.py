@@ -65,7 +65,20 @@ def make_table(
     for block in blocks:
         if block.test_set is not None and (note := notes.get((block.dataset, block.test_set))):
             block.details.append(note)
-    result = table_of(settings, blocks)
+    result = Table(
+        study=settings.study,
+        title=settings.title,
+        baseline=settings.baseline,
+        baselines=settings.baselines,
+        pool_groups=settings.pool_groups,
+        systems=settings.systems,
+        trained={name: settings.seeds_of[name] for name in settings.trained},
+        seeds=settings.seeds,
+        scorecard=make_scorecard(settings.figures, blocks, dict(settings.systems)),
+        blocks=blocks,
+        signatures=list(_signatures(blocks)),
+        command="phrasemt run STUDY.yaml",
+    )
     result.write(table)
     write_lines(markdown, to_markdown(result))
     write_lines(latex, to_latex(result))
@@ -90,24 +103,6 @@ def _notes_on_splits(settings: MakeTable, paths: Sequence[Path]) -> dict[tuple[s
             next_step = "run the workflow again, which makes the missing files"
             raise DataError(what, where=", ".join(map(str, paths)) or "--splits", next_step=next_step)
     return {test_set: found[test_set] for test_set in settings.test_sets}
-
-
-def table_of(settings: MakeTable, blocks: Sequence[Block]) -> Table:
-    """The table with these blocks, and its scorecard."""
-    return Table(
-        study=settings.study,
-        title=settings.title,
-        baseline=settings.baseline,
-        baselines=settings.baselines,
-        pool_groups=settings.pool_groups,
-        systems=settings.systems,
-        trained={name: settings.seeds_of[name] for name in settings.trained},
-        seeds=settings.seeds,
-        scorecard=make_scorecard(settings.figures, blocks, dict(settings.systems)),
-        blocks=list(blocks),
-        signatures=list(_signatures(blocks)),
-        command="phrasemt run STUDY.yaml",
-    )
 
 
 def _signatures(blocks: Sequence[Block]) -> Iterator[str]:

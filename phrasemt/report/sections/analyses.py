@@ -262,19 +262,14 @@ def attention_sections(analyses: Sequence[AttentionAnalysis], titles: Mapping[st
         yield _masses(with_phrases, label)
 
 
-def _by_test_set(files: Iterable[AttentionAnalysis]) -> dict[str, list[AttentionAnalysis]]:
-    found: dict[str, list[AttentionAnalysis]] = {}
-    for file in files:
-        found.setdefault(f"{file.dataset}, {file.test_set}", []).append(file)
-    return found
-
-
 def _perplexities(files: Sequence[AttentionAnalysis], label: Label) -> Section:
     """Perplexities; beside them those without phrases, if a model measures them."""
     columns = {key: name for key, name in WITHOUT.items() if any(key in file.diagnostics for file in files)}
     headings = ["System", "Perplexity", *columns.values()]
-    tables = []
-    for caption, of_test_set in _by_test_set(files).items():
+    tables, by_test_set = [], dict[str, list[AttentionAnalysis]]()
+    for file in files:
+        by_test_set.setdefault(f"{file.dataset}, {file.test_set}", []).append(file)
+    for caption, of_test_set in by_test_set.items():
         rows = [
             [label(file), f"{file.perplexity:.3f}", *(_without(file, file.diagnostics.get(key)) for key in columns)]
             for file in of_test_set
@@ -282,7 +277,7 @@ def _perplexities(files: Sequence[AttentionAnalysis], label: Label) -> Section:
         tables.append(TextTable(caption=caption, headings=headings, rows=rows))
     text = "Perplexity per token of the references by forced decoding."
     if not columns:
-        caption, of_test_set = next(iter(_by_test_set(files).items()))
+        caption, of_test_set = next(iter(by_test_set.items()))
         lowest = min(of_test_set, key=lambda file: file.perplexity)
         finding = f"lowest on {caption}: {lowest.perplexity:.2f}, {label(lowest)}"
         return _section("phrases", "Perplexity of the references", finding, text, tables)
