@@ -7,7 +7,7 @@ A row of a table lists its cells by column. `phrasemt papers` lists the figures.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -22,9 +22,6 @@ FOLDER = Path(__file__).parent
 LEDGER = FOLDER / "claims.md"  # docs/claims.md, which an installation without a clone lacks
 Value = Annotated[float, Number()]
 _Item = TypeVar("_Item")
-
-
-_Asked = tuple[str, str | None, Collection[str]]  # what a name names, the name, and what there is
 
 
 class PaperText(Settings):
@@ -155,7 +152,8 @@ class Paper(Settings):
     def _missing_names(self) -> Iterator[str]:
         rows = {f"{name}/{row}" for name, table in self.tables.items() for row in table.rows}
         for name, table in self.tables.items():
-            asked: list[_Asked] = [("row", table.baseline, table.rows)]
+            # What each name names, the name, and what there is.
+            asked: list[tuple[str, str | None, Collection[str]]] = [("row", table.baseline, table.rows)]
             for column in table.columns.values():
                 data = self.data.get(column.data or "")
                 sets = data.test_sets if data else {}
@@ -166,13 +164,9 @@ class Paper(Settings):
                 asked.append(("row", row.baseline, rows if "/" in (row.baseline or "") else table.rows))
                 asked += [("column", column, table.columns) for column in row.cells]
                 asked += [("note", cell.note, self.notes) for cell in row.cells.values()]
-            yield from _absent(f"tables.{name}", asked)
-
-
-def _absent(where: str, asked: Iterable[_Asked]) -> Iterator[str]:
-    for kind, name, known in asked:
-        if name is not None and name not in known:
-            yield f"{where}: no such {kind}: {name}; there are: {', '.join(sorted(known)) or 'none'}"
+            for kind, wanted, known in asked:
+                if wanted is not None and wanted not in known:
+                    yield f"tables.{name}: no such {kind}: {wanted}; there are: {', '.join(sorted(known)) or 'none'}"
 
 
 def printed_mark(significant: float | None) -> str:
