@@ -246,6 +246,6 @@ _KINDS: dict[str, Callable[..., Figure]] = {
     "entropy-decoder": _less_entropy(["dec_phrases"], ["cross"]),
     "levels": _levels,
     "perplexity": _untested(run_values.to_transformer, "perplexity"),
-    "boundaries": _untested(run_values.boundaries, "%"),
-    "labels": _untested(run_values.labels, "%"),
+    "boundaries": _untested(lambda system: run_values.chunks(system, "boundary_acc"), "%"),
+    "labels": _untested(lambda system: run_values.chunks(system, "label_acc_paper"), "%"),
 }

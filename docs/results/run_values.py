@@ -314,11 +314,6 @@ def power(system: str, metric: str = "bleu_tok", other: str = "") -> str:
     return power_among(found.power, found.difference.value, tests=tests).text
 
 
-def would_show(*key: str) -> str:
-    """The first part of `power`."""
-    return power(*key).split(",")[0]
-
-
 def deviation(key: str, metric: str = "bleu_tok") -> str:
     """The deviation between trainings in the study of a key, pooled over systems of its kind with several seeds."""
     of_kinds = _variations(key.split("/")[0], runs(key)[0].dataset)
@@ -352,27 +347,8 @@ def right(key: str) -> str:
     return mean(percent, 1)
 
 
-def boundaries(key: str) -> str:
-    """Boundaries of chunks decided right, in percent."""
-    return _chunks(key, "boundary_acc")
-
-
-def labels(key: str) -> str:
-    """Labels of chunks decided right as the authors' scorer counts them, in percent."""
-    return _chunks(key, "label_acc_paper")
-
-
-def always_a_boundary(key: str) -> str:
-    """As `boundaries`, where each word begins a chunk."""
-    return _chunks(key, "majority", "boundary_acc")
-
-
-def always_one_label(key: str) -> str:
-    """As `labels`, with the most frequent label for each chunk."""
-    return _chunks(key, "majority", "label_acc_paper")
-
-
-def _chunks(key: str, *place: str) -> str:
+def chunks(key: str, *place: str) -> str:
+    """An accuracy of decisions about chunks, in percent. place: of it in `ChunkAccuracy`."""
     (part,) = parts(key)
     accuracy: Any = part.chunks
     for name in place:
