@@ -17,7 +17,6 @@ class FetchCorpus(Stage):
     """Fetch one file of a registered corpus and verify it."""
 
     module = "phrasemt.corpus.fetch"
-    job_name = "{corpus}/{file}"
     outputs = files(file=Paths.original_file)
 
     corpus: str
@@ -32,7 +31,6 @@ class ExtractText(Stage):
     """Extract one side of one part of a corpus from its files."""
 
     module = "phrasemt.corpus.extract"
-    job_name = "{corpus}/{part}.{language}"
     inputs = named(lists="files")
     outputs = files(text=Paths.registered_text)
 
@@ -141,7 +139,6 @@ class CompareSplits(Stage):
     """Count what dev and test sets share with train; refuse a large overlap, and texts that do not fit."""
 
     module = "phrasemt.corpus.compare_splits"
-    job_name = "{dataset}.{source}-{target}"
     inputs = named("train_source train_target", lists="sources targets references source_subwords target_subwords")
     outputs = files(counts=Paths.compared_splits)
 

@@ -25,7 +25,6 @@ class ImportTranslations(Stage):
     """Take the translations of another program for a test set, as tokens and as text."""
 
     module = "phrasemt.decoding.outside"
-    job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
     inputs = named("translations reference")
     outputs = files(tokens=Paths.translated_tokens, text=Paths.translated_text)
     libraries = ("jieba", "sacremoses")

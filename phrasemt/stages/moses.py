@@ -14,7 +14,6 @@ class TrainTruecaser(Stage):
     """Learn the spelling that words have inside of sentences."""
 
     module = "phrasemt.moses.training"
-    job_name = "{dataset}.{source}-{target}/{language}"
     inputs = named("tokens")
     outputs = files(truecaser=Paths.truecaser)
     programs = ("scripts/recaser/train-truecaser.perl",)
@@ -24,7 +23,6 @@ class NormalizeCase(Stage):
     """Write tokens in true case or in lower case, as Moses learns from them and reads them."""
 
     module = "phrasemt.moses.training"
-    job_name = "{dataset}.{source}-{target}/{phrase_model}.{split}.{language}"
     inputs = named("tokens", lists="truecaser")
     outputs = files(text=Paths.moses_text)
     programs = ("scripts/recaser/truecase.perl",)
@@ -34,7 +32,6 @@ class TrainLm(Stage):
     """Estimate an n-gram language model of the target side."""
 
     module = "phrasemt.moses.training"
-    job_name = "{dataset}.{source}-{target}/{phrase_model}"
     inputs = named("text")
     outputs = files(language_model=Paths.language_model)
     programs = ("bin/lmplz", "bin/build_binary")
@@ -56,7 +53,6 @@ class ExtractPhraseTable(Stage):
     """Extract the phrase pairs of the aligned text, and score them."""
 
     module = "phrasemt.moses.training"
-    job_name = "{dataset}.{source}-{target}/{phrase_model}"
     inputs = named("source target alignment")
     outputs = files(phrase_table=Paths.phrase_table, reordering_table=Paths.reordering_table)
     programs = (
@@ -72,7 +68,6 @@ class TuneMoses(Stage):
     """Tune the weights of the features on dev, or continue a tuning that stopped."""
 
     module = "phrasemt.moses.decoding"
-    job_name = "{dataset}.{source}-{target}/{system}.{seed}"
     inputs = named("language_model phrase_table reordering_table source reference")
     outputs = files(weights=Paths.tuned_weights)
     # Snakemake deletes the outputs of a job before it runs; the n-best lists of finished runs must stay.
@@ -96,7 +91,6 @@ class TranslateWithMoses(Stage):
     """Translate a split by Moses' decoder."""
 
     module = "phrasemt.moses.decoding"
-    job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
     inputs = named("language_model phrase_table reordering_table source", lists="weights")
     outputs = files(tokens=Paths.translated_tokens, text=Paths.translated_text)
     libraries = ("sacremoses",)

@@ -16,8 +16,6 @@ class SystemOnTestSets(Stage):
     The names say which cells of the table the scores are for.
     """
 
-    job_name = "{dataset}.{source}-{target}/{system}.{seed}"
-
     dataset: str
     system: str
     seed: int
@@ -66,7 +64,6 @@ class Bootstrap(Stage):
 class MeasureVariation(Bootstrap):
     """Measure how much scores differ between trainings that differ in their seed only."""
 
-    job_name = "{dataset}.{source}-{target}"
     inputs = named(lists="repeated repeated_metrics repeated_forced")
     outputs = files(variation=Paths.seed_variation)
 
@@ -74,7 +71,6 @@ class MeasureVariation(Bootstrap):
 class CompareSystems(Bootstrap):
     """Test the difference of a system to the baseline by paired bootstrap."""
 
-    job_name = "{dataset}.{source}-{target}/{system}"
     inputs = named(lists="baseline system variation baseline_metrics system_metrics forced")
     outputs = files(comparison=Paths.comparison)
 

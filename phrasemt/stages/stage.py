@@ -119,7 +119,7 @@ class Stage(Settings):
     Its function then takes `processes` and `minutes`, too.
     """
     job_name: ClassVar[str] = ""
-    """Pattern of wildcards that distinguishes the jobs of the stage, in logs and displays; empty: there is one job."""
+    """Wildcards that distinguish the jobs of the stage, for logs; empty: those of its first output."""
     libraries: ClassVar[tuple[str, ...]] = ()
     """Distributions whose versions stand in the sidecars of the outputs."""
     programs: ClassVar[tuple[str, ...]] = ()
@@ -160,7 +160,6 @@ class Stage(Settings):
 class ModelStage(Stage):
     """Base of the stages that run a model. The code of the model's family belongs to the code of the stage."""
 
-    job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
     libraries: ClassVar[tuple[str, ...]] = ("torch",)
 
     model: ModelSettings = of(lambda job: job.system.model)

@@ -11,7 +11,6 @@ class TokenizeText(Stage):
     """Split a text into tokens, and measure how much of the text the tokens keep."""
 
     module = "phrasemt.text.tokenize"
-    job_name = "{dataset}.{source}-{target}/{split}.{language}"
     inputs = named("text")
     outputs = files(tokens=Paths.tokens, round_trip=Paths.round_trip)
     libraries = ("jieba", "sacrebleu", "sacremoses")
@@ -23,7 +22,6 @@ class LearnSubwords(Stage):
     """Learn byte-pair merges on both languages together, or take over those of an exported model."""
 
     module = "phrasemt.text.subwords"
-    job_name = "{dataset}.{source}-{target}"
     inputs = named("source target", lists="given")
     outputs = files(codes=Paths.codes, source_counts=Paths.subword_counts, target_counts=Paths.subword_counts)
     libraries = ("subword-nmt",)
@@ -39,7 +37,6 @@ class ApplySubwords(Stage):
     """Cut tokens into subwords."""
 
     module = "phrasemt.text.subwords"
-    job_name = "{dataset}.{source}-{target}/{split}.{language}"
     inputs = named("tokens codes counts")
     outputs = files(subwords=Paths.subwords)
     libraries = ("subword-nmt",)
@@ -66,7 +63,6 @@ class PackExamples(Stage):
     """Store a split as token ids that processes map into memory."""
 
     module = "phrasemt.batching.pack"
-    job_name = "{dataset}.{source}-{target}/{split}"
     inputs = named("rows source target source_vocabulary target_vocabulary")
     outputs = files(examples=Paths.examples)
     libraries = ("pyarrow",)

@@ -15,7 +15,6 @@ class FetchStanzaFile(Stage):
     """Fetch one of Stanza's published model files and verify it."""
 
     module = "phrasemt.syntax.given_annotators"
-    job_name = "{language}/{file}"
     outputs = files(file=Paths.stanza_file)
 
     source: SourceFile = of(lambda job: published_file(job.wildcards["language"], job.wildcards["file"]))
@@ -30,7 +29,6 @@ class AnnotatorStage(Stage):
     """Base of the stages that train a part of a parser or chunker."""
 
     module = "phrasemt.syntax.stanza.training"
-    job_name = "{annotator}"
     libraries: ClassVar[tuple[str, ...]] = ("stanza", "torch")
     used_by_all_studies = True
 
@@ -86,7 +84,6 @@ class DescribeAnnotator(Stage):
     """Write the card of a published parser."""
 
     module = "phrasemt.syntax.given_annotators"
-    job_name = "{annotator}"
     inputs = named(lists="constituency tagger vectors forward_charlm backward_charlm")
     outputs = files(annotator=Paths.card)
     libraries = ("stanza",)
@@ -98,7 +95,6 @@ class CollectTrees(Stage):
     """Collect the trees that the user gives, by the keys of their sentences, and write the card of their parser."""
 
     module = "phrasemt.syntax.given_annotators"
-    job_name = "{annotator}"
     inputs = named(lists="files")
     outputs = files(trees=Paths.given_trees, annotator=Paths.card)
     libraries = ("pyarrow", "stanza")
@@ -110,7 +106,6 @@ class AnnotateSentences(Stage):
     """Base of the stages that annotate one job's part of the sentences."""
 
     module = "phrasemt.syntax.annotate"
-    job_name = "{dataset}.{source}-{target}/{annotator}.{split}.{job}"
     inputs = named("tokens annotator")
     # The environment names the folder, and no parameter: another cache must rerun nothing.
     folders = files(cache=Paths.parse_store)
@@ -136,7 +131,6 @@ class ExtractPhrases(Stage):
     """Cut each source sentence into phrases."""
 
     module = "phrasemt.syntax.phrases"
-    job_name = "{dataset}.{source}-{target}/{segmenter}.{split}"
     inputs = named("rows tokens subwords", lists="parses given dropped")
     outputs = files(phrases=Paths.phrase_columns)
     libraries = ("pyarrow", "numpy")
@@ -149,7 +143,6 @@ class MeasurePhrases(Stage):
     """Measure lengths of phrases, the fraction of constituents, and fallbacks to n-grams."""
 
     module = "phrasemt.syntax.phrases"
-    job_name = "{dataset}.{source}-{target}/{segmenter}.{split}"
     inputs = named("phrases tokens subwords", lists="parses")
     outputs = files(statistics=Paths.phrase_statistics)
 
@@ -161,7 +154,6 @@ class ExtractChunks(Stage):
     """Write chunk starts and labels of each target sentence."""
 
     module = "phrasemt.syntax.chunks"
-    job_name = "{dataset}.{source}-{target}/{split}"
     inputs = named("rows tokens subwords", lists="gold tags")
     outputs = files(chunks=Paths.chunk_columns, statistics=Paths.chunk_statistics)
     libraries = ("pyarrow", "numpy")

@@ -14,7 +14,6 @@ class TrainModel(ModelStage):
     """Train a system, or continue a training that stopped."""
 
     module = "phrasemt.training.loop"
-    job_name = "{dataset}.{source}-{target}/{system}.{seed}"
     inputs = named(
         "train dev dev_reference source_vocabulary target_vocabulary",
         lists="train_phrases dev_phrases train_chunks dev_chunks initial_weights",
@@ -36,7 +35,6 @@ class AverageCheckpoints(ModelStage):
     """Average the last or the best checkpoints; score the average on dev."""
 
     module = "phrasemt.training.average"
-    job_name = "{dataset}.{source}-{target}/{system}.{seed}"
     inputs = named("record dev dev_reference source_vocabulary target_vocabulary", lists="dev_phrases dev_chunks")
     outputs = files(weights=Paths.weights, scores=Paths.average_scores)
     libraries = ("torch", "numpy")

@@ -215,4 +215,7 @@ class Flow:
 
 
 def _job(stage: str) -> str:
-    return f"{stage}/{STAGES[stage].job_name}".rstrip("/")
+    """The name of a job of a stage, for example tokenize_text/{dataset}.{source}-{target}/{split}.{language}."""
+    pattern = STAGES[stage].job_name or next(iter(STAGES[stage].outputs.values())).replace("{study}", "")
+    names = re.findall(r"{dataset}\.{source}-{target}|{\w+}", pattern)
+    return "/".join(filter(None, [stage, *names[:1], ".".join(names[1:])]))

@@ -111,7 +111,6 @@ class CountLines(Stage):
     """Count the lines of a cleaned text."""
 
     module = "phrasemt.corpus.count_lines"
-    job_name = "{dataset}.{source}-{target}/{split}.{language}"
     inputs = named("text")
     outputs = files(number=Paths.line_count)
 
