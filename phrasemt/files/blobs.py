@@ -93,9 +93,8 @@ class Blobs:
             return
         self._make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
-        self._set_permissions(
-            folder, execute=True
-        )  # an existing folder too: its maker may have been killed before this
+        # An existing folder too: its maker may have been killed before this.
+        self._set_permissions(folder, execute=True)
 
     def _set_permissions(self, path: Path, *, execute: bool) -> None:
         """Give a file or folder the permissions of the root, whatever the umask of this process."""
