@@ -11,7 +11,7 @@ import statistics
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -39,14 +39,7 @@ _HIGHEST_RATE = 0.002
 _MEASURED = 4  # updates, the first of which is slower
 _KINDS_OF_FILES = ("csv", "raw", "src", "tgt", "tok", "tsv", "txt", "xml")  # codes of small languages, too
 _WIDTHS = {128: 2, 256: 3, 512: 6}  # with their layers
-
-
-class Sizes(NamedTuple):
-    """What a system has time for: width, layers, updates."""
-
-    width: int
-    layers: int
-    updates: int
+Sizes = tuple[int, int, int]  # what a system has time for: width, layers, updates
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -171,16 +164,17 @@ def sizes_for(minutes: float, pairs: int, words: float, vocabulary: int) -> Size
     length = max(2, round(words * _SUBWORDS_PER_WORD))
     wanted = max(_LEAST, _EPOCHS * pairs * length // _UPDATE)
     available = _OF_THE_TIME * 60 * minutes / (1 if (os.cpu_count() or 1) > 1 else 2)
-    chosen = None
+    chosen: Sizes | None = None
     for width, layers in _WIDTHS.items():
         updates = int(available / _seconds_of_update(width, layers, length, vocabulary))
         if chosen is None or updates >= wanted:
-            chosen = Sizes(width, layers, max(1, min(updates, wanted) // 50) * 50)
+            chosen = width, layers, max(1, min(updates, wanted) // 50) * 50
         if updates < wanted:
             break
     assert chosen is not None
-    if chosen.updates < _LEARNS:
-        log.warning("phrasemt init: warning: %d updates teach little; next: give --minutes more", chosen.updates)
+    *_, updates = chosen
+    if updates < _LEARNS:
+        log.warning("phrasemt init: warning: %d updates teach little; next: give --minutes more", updates)
     return chosen
 
 
