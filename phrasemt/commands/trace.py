@@ -7,7 +7,7 @@ import difflib
 import itertools
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.artefacts.translations import Translations
 from phrasemt.commands._arguments import add_training, as_written, choose, chosen_dataset, finished_file, print_changes
 from phrasemt.errors import DamagedFileError, PhrasemtError
-from phrasemt.files.lines import count_lines, read_lines
+from phrasemt.files.lines import read_lines
 from phrasemt.study.schema import Study
 from phrasemt.study.tokenization import Side
 from phrasemt.syntax.annotations import Annotations, parser_tokens, sentence_key
@@ -81,11 +81,11 @@ def run(options: argparse.Namespace) -> None:
 def of_side(pair: Pair, side: Side, language: str) -> Iterator[View]:
     """The raw line, then what each stage makes of it."""
     clean = pair.path(Paths.clean_text, language=language)
-    raw, row = _raw_line([Path(file.path) for file in Sidecar.beside(clean).inputs[f"raw_{side}"]], pair.row)
-    yield "raw", (raw_text := nth(raw, row))
-    if (text := nth(clean, pair.line)) != raw_text:
+    raw = (Path(file.path) for file in Sidecar.beside(clean).inputs[f"raw_{side}"])
+    yield "raw", (raw_text := nth(pair.row, *raw))
+    if (text := nth(pair.line, clean)) != raw_text:
         yield "clean", text
-    tokens, subwords = (nth(pair.path(kind, language=language), pair.line) for kind in (Paths.tokens, Paths.subwords))
+    tokens, subwords = (nth(pair.line, pair.path(kind, language=language)) for kind in (Paths.tokens, Paths.subwords))
     yield "tokens", tokens
     yield "subwords", subwords
     positions = [*filter(None, subwords.split(" ")), "</s>"]
@@ -119,12 +119,12 @@ def of_output(pair: Pair, language: str, *, system: str, seed: int) -> Iterator[
     names = {"system": system, "seed": seed}
     n_best, text, tokens = (pair.path(kind, **names) for kind in _TRANSLATED)
     if n_best.is_file():  # outputs of other programs have none
-        best = Translations.parse(nth(n_best, pair.line)).n_best[0]
+        best = Translations.parse(nth(pair.line, n_best)).n_best[0]
         yield "subwords", best.subwords
         yield "score", f"{best.score:.4f}"
-    yield "text", nth(text, pair.line)
+    yield "text", nth(pair.line, text)
     target = pair.path(Paths.tokens, language=language)
-    expected, translated = (nth(path, pair.line).split(" ") for path in (target, tokens))
+    expected, translated = (nth(pair.line, path).split(" ") for path in (target, tokens))
     changes = difflib.SequenceMatcher(None, expected, translated, autojunk=False).get_opcodes()
     differs = [
         f"{' '.join(expected[i:j]) or '-'} -> {' '.join(translated[k:m]) or '-'}"
@@ -132,16 +132,6 @@ def of_output(pair: Pair, language: str, *, system: str, seed: int) -> Iterator[
         if kind != "equal"
     ]
     yield "differs", "; ".join(differs) or "nowhere"
-
-
-def _raw_line(paths: Iterable[Path], row: int) -> tuple[Path, int]:
-    """The raw file that contains a row of the concatenated inputs, and the line in this file."""
-    for path in paths:
-        lines = count_lines(path)
-        if row < lines:
-            return path, row
-        row -= lines
-    raise AssertionError("a row that cleaning kept lies in one of the inputs")
 
 
 def _bracketed(subwords: list[str], ends: list[int], labels: list[str] | None = None) -> str:
@@ -176,14 +166,12 @@ def _chosen_translation(options: argparse.Namespace, pair: Pair) -> tuple[str, i
     return system, seed
 
 
-def nth(path: Path, line: int) -> str:
-    """Return a line of a file, from 0. Raises DamagedFileError for fewer lines, and as `as_written`."""
-    found = next(itertools.islice(read_lines(as_written(path)), line, None), None)
-    if found is None:
-        next_step = "delete it and run the study"
-        raise DamagedFileError(
-            "the file has too few lines", where=path, expected=f"more than {line}", next_step=next_step
-        )
+def nth(line: int, *paths: Path) -> str:
+    """Return a line of a text in some files, from 0. Raises DamagedFileError for fewer lines, and as `as_written`."""
+    lines = itertools.chain.from_iterable(read_lines(as_written(path)) for path in paths)
+    if (found := next(itertools.islice(lines, line, None), None)) is None:
+        what, expected = "the text has too few lines", f"more than {line}"
+        raise DamagedFileError(what, where=paths[-1], expected=expected, next_step="run the study again")
     return found
 
 
