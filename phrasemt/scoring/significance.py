@@ -249,11 +249,11 @@ def compare_systems(
 
     variation: the file of `measure_variation`; none if no system was trained several times. baseline_metrics,
     system_metrics: files of `score_metric` of all seeds. forced: files of `analyse_attention` of both sides on all test
-    sets, with the nats of the references; none if one side has none. Raises MismatchError if test sets, conventions or
-    systems of the files do not agree with each other or the settings.
+    sets, with the nats of the references; none if one side has none. Raises MismatchError if test sets or conventions
+    of the files do not agree. `make_table` refuses a comparison of other systems or seeds.
     """
-    baseline_files = with_metrics(_read_side(baseline, settings.baseline, settings), baseline_metrics)
-    system_files = with_metrics(_read_side(system, settings.system, settings), system_metrics)
+    baseline_files = with_metrics({path: SystemScores.read(path) for path in baseline}, baseline_metrics)
+    system_files = with_metrics({path: SystemScores.read(path) for path in system}, system_metrics)
     files = baseline_files | system_files
     analyses = {path: AttentionAnalysis.read(path) for path in forced}
     sides = [
@@ -503,22 +503,6 @@ def bootstrap_scores(
         for name, sums in zip(statistics, np.split(times @ columns, ends[:-1], axis=1), strict=True):
             scores[name].append(corpus_scores(metrics[name], sums.reshape(size, runs, -1)).T)
     return {name: np.concatenate(parts, axis=1) for name, parts in scores.items()}
-
-
-def _read_side(paths: list[Path], system: str, settings: CompareSystems) -> dict[Path, SystemScores]:
-    files = {path: SystemScores.read(path) for path in paths}
-    if len({file.seed for file in files.values()}) != len(paths) or not files:
-        raise MismatchError(
-            f"{system} needs one score file for each seed",
-            where=", ".join(str(path) for path in paths) or None,
-            found=f"seeds {[file.seed for file in files.values()]}",
-            next_step="give the file of each seed once",
-        )
-    expected = f"{settings.dataset} {system}"
-    for path, file in files.items():
-        what, next_step = "the scores belong to another system or data set", "give the files that the settings name"
-        check_equal(expected, f"{file.dataset} {file.system}", what, where=path, next_step=next_step)
-    return files
 
 
 def _test_sets(files: Mapping[Path, SystemScores]) -> list[str]:
