@@ -23,7 +23,6 @@ characters (`char`). TER cuts Chinese and Japanese by sacreBLEU's `asian_support
 
 from __future__ import annotations
 
-import itertools
 import logging
 import re
 from collections.abc import Mapping, Sequence
@@ -35,12 +34,12 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 
 from phrasemt.artefacts.scores import CONVENTIONS, Convention, MetricScore, Scores, SystemScores
 from phrasemt.artefacts.sidecar import Sidecar, sidecar_path
-from phrasemt.errors import DataError, check_equal
+from phrasemt.errors import DataError
 from phrasemt.files.lines import read_parallel
 from phrasemt.files.preprocessing import Preprocessing
 from phrasemt.files.system import digest_file
 from phrasemt.scoring.multi_bleu import multi_bleu
-from phrasemt.scoring.scores import of_test_sets
+from phrasemt.scoring.scores import of_test_sets, references_of
 from phrasemt.scoring.ter import FastTER
 from phrasemt.stages.scoring import ScoreSystem
 from phrasemt.study.tokenization import Tokenizer
@@ -72,9 +71,7 @@ def score_system(
     references. Raises DataError if the texts of a test set have unequal numbers of lines, if subwords were not joined,
     or if the text for `bleu_detok` is tokenised.
     """
-    references = [
-        _by_test_set(files, settings.references, settings.test_sets) for files in (reference_tokens, reference)
-    ]
+    references = [references_of(files, settings.references) for files in (reference_tokens, reference)]
     test_sets = {}
     for place, (test_set, (of_tokens, of_text)) in enumerate(of_test_sets(settings.test_sets, tokens, text)):
         sides = read_sides(of_tokens, of_text, *(side[place] for side in references))
@@ -83,16 +80,6 @@ def score_system(
         log.info("score_system: %s, %s sentences: %s", test_set, f"{part.sentences:,}", found)
     file = SystemScores(dataset=settings.dataset, system=settings.system, seed=settings.seed, test_sets=test_sets)
     file.write(scores)
-
-
-def _by_test_set(files: list[Path], numbers: list[int], test_sets: list[str]) -> list[list[Path]]:
-    """The references of each test set. Raises MismatchError if there are more or fewer files than references."""
-    wanted = ", ".join(f"{test_set}: {number}" for test_set, number in zip(test_sets, numbers, strict=True))
-    what, where = f"each reference of each test set needs one file ({wanted})", ", ".join(map(str, files)) or None
-    next_step = "give the files in the order of the test sets"
-    check_equal(sum(numbers), len(files), what, where=where, next_step=next_step)
-    remaining = iter(files)
-    return [list(itertools.islice(remaining, number)) for number in numbers]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ from phrasemt.artefacts.scores import MetricScores, SystemScores
 from phrasemt.errors import DataError, check_equal
 from phrasemt.files.lines import count_lines
 from phrasemt.files.system import digest_file
-from phrasemt.scoring.scores import mean_scores, of_test_sets
+from phrasemt.scoring.scores import mean_scores, of_test_sets, references_of
 from phrasemt.stages.scoring import ScoreMetric
 
 log = logging.getLogger("phrasemt.score_metric")
@@ -47,8 +47,7 @@ def score_metric(
     command reads besides. Raises DataError, with the last words of the command, if it fails or if its output is not one
     number per sentence.
     """
-    remaining = iter(reference)
-    references = [[next(remaining) for _ in range(number)] for number in settings.references]
+    references = references_of(reference, settings.references)
     digests = "".join(f"|{path.name}:{digest_file(path)[:12]}" for path in files)
     signature = f"{settings.metric}|mean:{settings.better}|{settings.command}{digests}"
     parts = {}

@@ -7,6 +7,7 @@ sentences (a bootstrap sample, a group of lengths) needs no text. BLEU, chrF and
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,6 +32,13 @@ def of_test_sets(names: Sequence[str], *files: Sequence[Path]) -> Iterator[tuple
         where, next_step = ", ".join(map(str, paths)) or None, "give the files in the order of the test sets"
         check_equal(len(names), len(paths), what, where=where, next_step=next_step)
     return zip(names, zip(*files, strict=True), strict=True)
+
+
+def references_of(files: Sequence[Path], numbers: Sequence[int]) -> list[list[Path]]:
+    """The files of references by test set. numbers: how many each test set has."""
+    assert sum(numbers) == len(files), (numbers, files)
+    remaining = iter(files)
+    return [list(itertools.islice(remaining, number)) for number in numbers]
 
 
 def check_comparable(test_set: str, files: Mapping[str, Scores]) -> None:
