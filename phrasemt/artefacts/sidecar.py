@@ -83,17 +83,14 @@ class Sidecar(JsonFile, Origin):
             raise DamagedFileError("has no sidecar", where=artefact, next_step=f"delete {artefact} and run again")
         return cls.read(sidecar_path(artefact))
 
-    @property
-    def files_written(self) -> set[str]:
-        return {file.path for file in self.outputs.values()}
-
     def check(self, artefact: Path, digest: str) -> None:
         """Check that an artefact with this sha256 is the file that the stage wrote. Raises DamagedFileError if not."""
         recorded = [file.sha256 for file in self.outputs.values() if _is_place_of(file.path, artefact)]
         again = "delete it and run the study again, which makes it again"
         what = f"not the file that {self.stage} wrote: edited, damaged, or copied from elsewhere"
         if not recorded:
-            expected, found = f"a sidecar of {artefact}", f"a sidecar of {min(self.files_written)}"
+            first = min(file.path for file in self.outputs.values())
+            expected, found = f"a sidecar of {artefact}", f"a sidecar of {first}"
             raise DamagedFileError(what, where=artefact, expected=expected, found=found, next_step=again)
         check_file(artefact, digest if digest in recorded else recorded[0], what, next_step=again, found=digest)
 
