@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -320,17 +320,20 @@ def deviation(key: str, metric: str = "bleu_tok") -> str:
     return f"{math.sqrt(of_kinds[kind_of(key)][metric].variance):.2f}"
 
 
+MEASURED = {"dev_bleu": 1, "dev_perplexity": 2}
+
+
 def dev(key: str, update: str) -> str:
     """Dev BLEU and dev perplexity after an update, the means over seeds; language models have no BLEU."""
     return dev_at(runs(key), int(update))
 
 
-def dev_at(runs: Sequence[Run], update: int) -> str:
+def dev_at(runs: Sequence[Run], update: int, measured: Mapping[str, int] = MEASURED) -> str:
+    """Means over the runs of evaluations after an update. measured: decimals by their names."""
     columns = [run.evaluations for run in runs]
     if update not in columns[0]["update"]:
         return ""  # stopped before
     place = columns[0]["update"].index(update)
-    measured = {"dev_bleu": 1, "dev_perplexity": 2}
     return ", ".join(
         f"{statistics.mean(values[name][place] for values in columns):.{decimals}f}"
         for name, decimals in measured.items()

@@ -14,13 +14,15 @@ import functools
 import re
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import ledger
 from run_values import (
+    MEASURED,
     STUDIES,
     by_length,
     by_seed,
+    chunks,
     comparison,
     corrected,
     dev_at,
@@ -29,7 +31,6 @@ from run_values import (
     keys_of,
     name,
     p,
-    parts,
     perplexity,
     perplexity_of,
     power,
@@ -147,10 +148,15 @@ def of_runs(headings: Sequence[str], keys: Iterable[str], cells: Callable[[Run],
     return [[headings[0], "seed", *headings[1:]], *rows]
 
 
-def of_evaluations(keys: Iterable[str], updates: Iterable[int], measured: str = "dev BLEU, dev perplexity") -> Table:
-    """Evaluations on dev, a row for each run."""
-    headings = [f"{measured} after", *(f"{update:,}" for update in updates)]
-    table = of_runs(headings, keys, lambda run: [dev_at([run], update) for update in updates])
+def of_evaluations(
+    keys: Iterable[str],
+    updates: Iterable[int],
+    heading: str = "dev BLEU, dev perplexity",
+    measured: Mapping[str, int] = MEASURED,
+) -> Table:
+    """Evaluations on dev, a row for each run. measured: as for `dev_at`."""
+    headings = [f"{heading} after", *(f"{update:,}" for update in updates)]
+    table = of_runs(headings, keys, lambda run: [dev_at([run], update, measured) for update in updates])
     has_seeds = len({row[1] for row in table[1:]}) > 1
     return table if has_seeds else [[row[0], *row[2:]] for row in table]
 
@@ -184,17 +190,6 @@ def _change(value: float, whole: float) -> str:
     return f"{value:.2f} ({change})"
 
 
-def of_perplexity_without_phrases(keys: Iterable[str], updates: Iterable[int]) -> Table:
-    """The dev perplexity when the results of attention to phrases are replaced by their means, by updates."""
-    column = "dev_perplexity_without_phrases"
-    table = [["dev perplexity without phrases after", *(f"{update:,}" for update in updates)]]
-    for key in keys:
-        (run,) = runs(key)
-        values = dict(zip(run.evaluations["update"], run.evaluations[column], strict=True))
-        table.append([name(key), *(f"{values[update]:.2f}" for update in updates)])
-    return table
-
-
 def of_ngram_attention(keys: Iterable[str]) -> Table:
     """The share of attention that goes to n-grams of two or more tokens, on dev, at the end."""
     kinds = {"encoder": "enc_self", "self-attention of the decoder": "dec_self", "attention to the source": "cross"}
@@ -208,10 +203,8 @@ def of_chunks(keys: Iterable[str]) -> Table:
     headings = ["boundaries", "always a boundary", "labels", "always the most frequent label"]
     table = [["% right, given the words", *headings]]
     for key in keys:
-        (part,) = parts(key)
-        sides = part.chunks, part.chunks["majority"]
-        shares = [side[what] for what in ("boundary_acc", "label_acc") for side in sides]
-        table.append([name(key), *(f"{100 * share:.1f}" for share in shares)])
+        places = [[*side, what] for what in ("boundary_acc", "label_acc") for side in ((), ("majority",))]
+        table.append([name(key), *(chunks(key, *place) for place in places)])
     return table
 
 
@@ -308,8 +301,11 @@ TABLES: dict[str, Callable[[], Table]] = {
     "multi30k/differences": lambda: of_differences(_pairs(_DIFFERENCES, "multi30k-systems", "multi30k-phrases")),
     "multi30k/evaluations": lambda: of_evaluations(_MULTI30K, _UPDATES),
     "multi30k/ablations": lambda: of_ablations([*_XU, "multi30k-systems/printed"]),
-    "multi30k/without-phrases": lambda: of_perplexity_without_phrases(
-        keys_of("multi30k-systems", "max pr.1 printed pr-drawn-w3"), _UPDATES
+    "multi30k/without-phrases": lambda: of_evaluations(
+        keys_of("multi30k-systems", "max pr.1 printed pr-drawn-w3"),
+        _UPDATES,
+        "dev perplexity without phrases",
+        {"dev_perplexity_without_phrases": 2},
     ),
     "multi30k/ngram-attention": lambda: of_ngram_attention(keys_of("multi30k-systems", "ngrams ngrams-3")),
     "multi30k/starts": lambda: of_evaluations(
