@@ -33,6 +33,7 @@ _NUMBERS = (
     *("tasks_per_node", "mpi", "slurm_extra", "processes", "minutes"),
 )
 _OF_RULES = ("set-resources", "set-threads", "groups")  # sections of a profile, with the names of rules
+_LIMITED = ("default-resources", "set-resources", "set-threads")  # sections whose numbers have limits
 LIMITS = "limits"  # of jobs in each partition, in the lines of the site
 _NAME = re.compile(r"[\w.:,+@&|-]*[^\W\d][\w.:,+@&|-]*")
 _TIME = re.compile(r"(\d+-)?\d+(:\d+){0,2}")
@@ -105,7 +106,7 @@ def write_site() -> list[str]:
         if usual := lines.get("default-resources"):
             lines["default-resources"] = _resources_of_snakemake(usual)
         problems = list(_unknown_names(lines))
-        complete = _within_limits(merged(delivered, lines), limits)
+        complete = _within_limits({key: {} for key in _LIMITED} | merged(delivered, lines), limits)
     except (ValueError, AttributeError, TypeError) as error:
         next_step = f"correct it, or remove it and call `phrasemt slurm`. {DELIVERED} shows the keys"
         raise PhrasemtError("not a mapping in YAML", where=SITE, found=str(error), next_step=next_step) from None
@@ -115,7 +116,8 @@ def write_site() -> list[str]:
     if problems:
         raise PhrasemtError("; ".join(problems), where=SITE, next_step="correct it, then `phrasemt slurm` again")
     digests = f"{digest_file(DELIVERED)} {digest_file(SITE)}"
-    write_text(COMPLETE, _HEAD.format(digests) + format_yaml(complete))
+    sections = {key: value for key, value in complete.items() if value != {}}  # Snakemake refuses empty ones
+    write_text(COMPLETE, _HEAD.format(digests) + format_yaml(sections))
     return [*told, f"wrote {COMPLETE}"]
 
 
@@ -146,7 +148,7 @@ def _unknown_partitions(profile: Mapping[str, Any], limits: Mapping[str, Any]) -
 
 def _within_limits(profile: dict[str, Any], limits: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
     """A profile in which no job asks for more than its partition has, and is warned after half of its time."""
-    usual, of_rules, threads = (profile[key] for key in ("default-resources", "set-resources", "set-threads"))
+    usual, of_rules, threads = (profile[section] for section in _LIMITED)
 
     def limit_of(resources: Mapping[str, Any]) -> Mapping[str, int]:
         return limits.get(str(resources.get(PARTITION)).strip("'"), {})

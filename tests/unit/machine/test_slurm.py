@@ -349,6 +349,11 @@ def test_null_removes_the_lines_of_a_rule(delivered: dict[str, Any]) -> None:
     assert delivered["set-resources"].keys() - complete["set-resources"].keys() == {"train_model"}
 
 
+@pytest.mark.parametrize("section", ["default-resources", "set-resources", "set-threads", "groups"])
+def test_null_removes_a_section(section: str, delivered: dict[str, Any]) -> None:
+    assert section not in _complete(f"{section}: null\n")
+
+
 def test_a_cluster_without_gpus_asks_for_none(slurm: StandIn, delivered: dict[str, Any]) -> None:
     slurm.says("sinfo", f"all*{NODES}")
     complete = _complete()
