@@ -1,7 +1,7 @@
 """What goes wrong on clusters, while a training runs there: each time the study ends with the table of a quiet run.
 
-Only the training is put into the queue. What follows it runs here, without the cluster. Marked slow, for
-`make test-all`, are faults that are rare, or that phrasemt and its profile handle in the same way as another one.
+Only the training is put into the queue. What follows it runs here, without the cluster. Marked slow are faults that are
+rare, or that phrasemt and its profile handle in the same way as another one: `pytest tests/cluster` runs them, too.
 """
 
 from __future__ import annotations
