@@ -71,6 +71,7 @@ def state_of(folder):
     return json.loads(notes[0].read_text())["state"] if notes else None
 
 
+@pytest.mark.slow
 def test_two_processes_stop_after_the_same_update_and_resume(tiny_data, tmp_path):
     """Stopped by a batch system and by Ctrl-C, the training ends with the weights of a training without stops."""
     settings = settings_of(max_updates=200, evaluate_every=200, checkpoint_every=200)
