@@ -169,11 +169,11 @@ class Batch(Tensors):
             return F.pad(x, [side for more in reversed(room) for side in (0, more)])
 
         batch = self.map(padded)
-        target, real_N = batch.target, batch.target.mask_BT.flatten()
-        count = -(-int(real_N.sum()) // 1024) * 1024 if packed else len(real_N)
-        chosen_N = real_N.argsort(descending=True, stable=True)[:count].sort().values
+        target, mask_N = batch.target, batch.target.mask_BT.flatten()
+        count = -(-int(mask_N.sum()) // 1024) * 1024 if packed else len(mask_N)
+        chosen_N = mask_N.argsort(descending=True, stable=True)[:count].sort().values  # all real ones, then padding
         chunks = None if target.chunks is None else replace(target.chunks, begins_M=chosen_N)
-        weights_N = real_N[chosen_N].float()
+        weights_N = mask_N[chosen_N].float()
         return replace(batch, target=replace(target, real_N=chosen_N, weights_N=weights_N, chunks=chunks))
 
     @property
