@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 import shutil
@@ -9,16 +10,21 @@ import socket
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from phrasemt.errors import PhrasemtError
 
+Limits = Mapping[str, int]  # of one job: runtime in minutes, mem_mb and cores of a node; an absent one is none
+
 LOGS = Path("logs/slurm")  # the value of slurm-logdir in slurm/profile.yaml
 # By cgroups, and by an accounting that polls (OverMemoryKill).
 _OUT_OF_MEMORY = re.compile(r"oom[-_ ]?kill|exceeded (?:\w+ )?memory limit|out of memory", re.IGNORECASE)
 _GPUS = re.compile(r"\bgpu(?::[^:(),]+)?:(\d+)")  # gpu:2, gpu:a100:4(S:0-1)
+_FIELD = re.compile(r"(\w+)=(.*?)(?= \w+=|$)")  # of `scontrol --oneliner`; a value may have blanks
+_CORES_OR_MEMORY = re.compile(r"\b(cpu|mem)=([\d.]+)([KMGTP]?)")  # cpu=4,mem=1.50T,gres/gpu=2
+_MB = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}
 _SECONDS = 60
 _SECONDS_TO_END = 300  # clusters wait up to minutes between SIGTERM and SIGKILL
 # Sets the variables that phrasemt/training/process_group.py reads. srun runs on the first node.
@@ -129,40 +135,105 @@ def ran_out_of_memory(job: str) -> bool:
 class Partition:
     """A partition of the cluster.
 
-    usual: it takes jobs that name none. gpus: of all its nodes; cores and mem_mb: of its largest node, and with GPUs if
-    any node has some; minutes: of its longest job, None for any length.
+    usual: it takes jobs that name none. gpus: of all its nodes. limits: of a job, on its largest node, which has GPUs
+    if any has some. qos: the quality of service whose limits hold for its jobs, or nothing.
     """
 
     name: str
     usual: bool
     gpus: int
-    cores: int
-    mem_mb: int
-    minutes: int | None
+    limits: Limits
+    qos: str = ""
 
 
 def partitions() -> list[Partition]:
     """The partitions of this cluster, in Slurm's order. Raises PhrasemtError if Slurm does not answer or has none."""
+    lines = _ask("scontrol", "--oneliner", "show", "partition").splitlines()
+    configured = {fields["PartitionName"]: fields for fields in (dict(_FIELD.findall(line)) for line in lines)}
     found: dict[str, Partition] = {}
     for line in _ask("sinfo", "--noheader", "--exact", "--format=%P|%l|%D|%c|%m|%G").splitlines():
         if "|" not in line:  # "CLUSTER: name"
             continue
-        name, longest, nodes, cores, memory, resources = line.split("|")
+        star_name, longest, nodes, cores, memory, resources = line.split("|")
+        name = star_name.rstrip("*")
+        fields = configured.get(name, {})
+        maxima = {"mem_mb": fields.get("MaxMemPerNode", ""), "cores": fields.get("MaxCPUsPerNode", "")}
         kind = Partition(
-            name=name.rstrip("*"),
-            usual=name.endswith("*"),
+            name=name,
+            usual=star_name.endswith("*"),
             gpus=int(nodes) * sum(map(int, _GPUS.findall(resources))),
-            cores=int(cores),
-            mem_mb=int(memory),
-            minutes=None if longest in ("infinite", "n/a") else minutes_of(longest),
+            limits=lowest(
+                {"mem_mb": int(memory), "cores": int(cores)},
+                {key: int(maximum) for key, maximum in maxima.items() if maximum.isdecimal()},
+                {} if longest in ("infinite", "n/a") else {"runtime": minutes_of(longest)},
+            ),
+            qos=fields.get("QoS", "").removesuffix("N/A"),
         )
-        other = found.setdefault(kind.name, kind)
-        largest = max(other, kind, key=lambda one: (one.gpus > 0, one.mem_mb, one.cores))
+        other = found.setdefault(name, kind)
+        largest = max(other, kind, key=lambda one: (one.gpus > 0, one.limits["mem_mb"], one.limits["cores"]))
         gpus = kind.gpus if other is kind else other.gpus + kind.gpus
-        found[kind.name] = replace(largest, gpus=gpus)
+        found[name] = replace(largest, gpus=gpus)
     if not found:
         raise PhrasemtError("Slurm has no partition", next_step="see `sinfo`")
     return list(found.values())
+
+
+@dataclass(frozen=True)
+class Accounting:
+    """What Slurm's database says of this user's jobs; a site may have none.
+
+    qos: limits by the name of the quality of service. associations: by account and partition, the quality of service of
+    jobs that name none, and limits; "" is the account of jobs that name none, and any partition.
+    """
+
+    qos: Mapping[str, Limits]
+    associations: Mapping[tuple[str, str], tuple[str, Limits]]
+
+    def limits(self, partition: str, of_partition: str, account: str, qos: str) -> Limits:
+        """The limits of jobs with this account and quality of service ("" for usual ones) in a partition.
+
+        of_partition: its quality of service, whose limits go before those of the job's, and these before those of the
+        account, as in Slurm.
+        """
+        any_partition = self.associations.get((account, ""), ("", {}))
+        usual, limits = self.associations.get((account, partition), any_partition)
+        return {**limits, **self.qos.get(qos or usual, {}), **self.qos.get(of_partition, {})}
+
+
+def accounting() -> Accounting:
+    """What Slurm's database says of this user's jobs; nothing where Slurm has none or it does not answer."""
+    maxima = "MaxWall,MaxTRES,GrpTRES"
+    qos = {name: _limits_of(*values) for name, *values in _database("qos", f"format=Name,{maxima},MaxTRESPU,MaxTRESPA")}
+    associations = {}
+    columns = f"format=DefaultAccount,Account,Partition,DefaultQOS,QOS,{maxima}"
+    for usual_account, account, partition, usual_qos, all_qos, *values in _database(
+        "user", getpass.getuser(), "withassoc", columns
+    ):
+        for name in (account, "") if account == usual_account else (account,):
+            associations[name, partition] = (usual_qos or all_qos, _limits_of(*values))
+    return Accounting(qos, associations)
+
+
+def _database(*words: str) -> list[list[str]]:
+    try:
+        rows = _ask("sacctmgr", "--noheader", "--parsable2", "show", *words).splitlines()
+    except PhrasemtError:  # many sites have no accounts
+        return []
+    return [row.split("|") for row in rows if "|" in row]
+
+
+def _limits_of(longest: str, *resources: str) -> Limits:
+    """The limits of a row of the database; resources: such as cpu=8,mem=20G."""
+    limits = [{"runtime": minutes_of(longest)}] if longest else []
+    for kind, number, unit in _CORES_OR_MEMORY.findall(",".join(resources)):
+        limits.append({"cores": int(float(number))} if kind == "cpu" else {"mem_mb": int(float(number) * _MB[unit])})
+    return lowest(*limits)
+
+
+def lowest(*limits: Limits) -> Limits:
+    """The lowest limit of each resource."""
+    keys = dict.fromkeys(key for one in limits for key in one)
+    return {key: min(one[key] for one in limits if key in one) for key in keys}
 
 
 def minutes_of(time: str) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from phrasemt.errors import PhrasemtError, did_you_mean
 from phrasemt.files.lines import write_text
 from phrasemt.files.system import digest_file
 from phrasemt.files.yaml import format_yaml, parse_yaml
-from phrasemt.machine.slurm import minutes_of, partitions
+from phrasemt.machine.slurm import Accounting, Limits, Partition, accounting, lowest, minutes_of, partitions
 from phrasemt.stages import STAGES
 
 FOLDER = Path("slurm")
@@ -45,7 +45,8 @@ _EXPLAINED = """\
 # The lines of this site, laid over slurm/profile.yaml key by key by `phrasemt slurm`; null removes a key. For example
 #   default-resources: {slurm_account: NAME, qos: NAME, constraint: NAME}
 #   set-resources: {train_model: {gpu: 2, processes: 2, runtime: 2880}}
-# No job asks for more than the limits of its partition: minutes, MB, and cores of a node.
+# No job asks for more than the limits of its partition: minutes, MB, and cores of a node. Those of accounts and of
+# qualities of service (sacctmgr) are asked at each call.
 """
 
 
@@ -90,7 +91,7 @@ def write_site() -> list[str]:
     """Write the complete profile, and before it the lines of the site as Slurm reports them, if there are none yet.
 
     Returns a line about each file. Raises PhrasemtError when the lines cannot be read or have unknown names, and when
-    Slurm does not answer.
+    Slurm does not answer the first time.
     """
     delivered = parse_yaml(DELIVERED.read_text(encoding="utf-8"))
     told = []
@@ -106,13 +107,16 @@ def write_site() -> list[str]:
         if usual := lines.get("default-resources"):
             lines["default-resources"] = _resources_of_snakemake(usual)
         problems = list(_unknown_names(lines))
-        complete = _within_limits({key: {} for key in _LIMITED} | merged(delivered, lines), limits)
+        complete = {key: {} for key in _LIMITED} | merged(delivered, lines)
+        every, database = [], Accounting({}, {})
+        if "clusters" not in str(complete):  # sinfo knows the partitions of one cluster
+            with contextlib.suppress(PhrasemtError):  # no Slurm here, or it does not answer
+                every, database = partitions(), accounting()
+        problems += _unknown_to_slurm(complete, limits, every, database)
+        complete = _within_limits(complete, limits, {one.name: one.qos for one in every}, database)
     except (ValueError, AttributeError, TypeError) as error:
         next_step = f"correct it, or remove it and call `phrasemt slurm`. {DELIVERED} shows the keys"
         raise PhrasemtError("not a mapping in YAML", where=SITE, found=str(error), next_step=next_step) from None
-    if "clusters" not in str(complete):  # sinfo knows the partitions of one cluster
-        with contextlib.suppress(PhrasemtError):  # no Slurm here, or it does not answer
-            problems += _unknown_partitions(complete, limits)
     if problems:
         raise PhrasemtError("; ".join(problems), where=SITE, next_step="correct it, then `phrasemt slurm` again")
     digests = f"{digest_file(DELIVERED)} {digest_file(SITE)}"
@@ -136,29 +140,48 @@ def _unknown_names(lines: Mapping[str, Any]) -> Iterator[str]:
             yield f"{place}: no such resource: {name}{did_you_mean(name, allowed)}"
 
 
-def _unknown_partitions(profile: Mapping[str, Any], limits: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the partitions that Slurm does not have. Raises PhrasemtError if Slurm does not answer."""
-    names = {partition.name for partition in partitions()}
-    every = profile["default-resources"], *profile["set-resources"].values()
-    asked = {*limits, *(resources.get(PARTITION) for resources in every)}
-    for value in sorted(str(value).strip("'") for value in asked if value):
-        if _NAME.fullmatch(value) and (absent := set(value.split(",")) - names):
-            yield f"no such partition: {', '.join(sorted(absent))} (Slurm has {', '.join(sorted(names))})"
+def _unknown_to_slurm(
+    profile: Mapping[str, Any], limits: Mapping[str, Any], every: Iterable[Partition], database: Accounting
+) -> Iterator[str]:
+    """Yield the partitions, accounts and qualities of service that Slurm does not have, where it says which it has."""
+    known = {
+        PARTITION: ("partition", {one.name for one in every}),
+        "slurm_account": ("account", {account for account, _ in database.associations if account}),
+        "qos": ("quality of service", set(database.qos)),
+    }
+    of_rules = profile["default-resources"], *profile["set-resources"].values()
+    for key, (what, names) in known.items():
+        asked = {_name(resources, key) for resources in of_rules} | (set(limits) if key == PARTITION else set())
+        for value in sorted(asked):
+            if names and _NAME.fullmatch(value) and (absent := set(value.split(",")) - names):
+                yield f"no such {what}: {', '.join(sorted(absent))} (Slurm has {', '.join(sorted(names))})"
 
 
-def _within_limits(profile: dict[str, Any], limits: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
-    """A profile in which no job asks for more than its partition has, and is warned after half of its time."""
+def _name(resources: Mapping[str, Any], key: str) -> str:
+    """The name that a resource has as its value, or nothing."""
+    return str(resources.get(key) or "").strip("'")
+
+
+def _within_limits(
+    profile: dict[str, Any], limits: Mapping[str, Limits], qos: Mapping[str, str], database: Accounting
+) -> dict[str, Any]:
+    """A profile in which no job asks for more than it may have, and is warned after half of its time.
+
+    limits, qos: of partitions.
+    """
     usual, of_rules, threads = (profile[section] for section in _LIMITED)
 
-    def limit_of(resources: Mapping[str, Any]) -> Mapping[str, int]:
-        return limits.get(str(resources.get(PARTITION)).strip("'"), {})
+    def limit_of(resources: Mapping[str, Any]) -> Limits:
+        partition, account, own_qos = (_name(resources, key) for key in (PARTITION, "slurm_account", "qos"))
+        of_jobs = database.limits(partition, qos.get(partition, ""), account, own_qos)
+        return lowest(limits.get(partition, {}), of_jobs)
 
     def limited(own: Mapping[str, Any]) -> dict[str, Any]:
         """The resources of a rule: its own, and usual ones that would not fit into its own partition."""
         asked, result = usual | own, dict(own)
         limit = limit_of(asked)
         for key in ("runtime", "mem_mb"):
-            if key in limit and key in asked and own.keys() & {key, PARTITION}:
+            if key in limit and key in asked and own.keys() & {key, PARTITION, "slurm_account", "qos"}:
                 result[key] = _at_most(limit[key], asked[key])
         if isinstance(minutes := result.get("runtime"), int) and isinstance(extra := result.get("slurm_extra"), str):
             for warning in _WARNING.finditer(extra):
@@ -185,20 +208,18 @@ def _lines_of_this_cluster(delivered: Mapping[str, Any]) -> tuple[dict[str, Any]
     every = partitions()
     usual = next((one for one in every if one.usual), every[0])
     with_gpus = sorted(
-        (one for one in every if one.gpus), key=lambda one: (one.minutes or math.inf, one.gpus), reverse=True
+        (one for one in every if one.gpus),
+        key=lambda one: (one.limits.get("runtime", math.inf), one.gpus),
+        reverse=True,
     )
     on_gpus = [rule for rule, resources in delivered["set-resources"].items() if "gpu" in resources]
     lines = {PARTITION: with_gpus[0].name} if with_gpus else {PARTITION: None, "gpu": None}
-    limits = {
-        one.name: {"mem_mb": one.mem_mb, "cores": one.cores} | ({"runtime": one.minutes} if one.minutes else {})
-        for one in every
-    }
     names, choice = ", ".join(one.name for one in with_gpus), ""
     if len(with_gpus) > 1:
         why = "whose jobs may be longest, or else which has the most GPUs; change it there"
         choice = f"; of the partitions with GPUs ({names}) it names {with_gpus[0].name}, {why}"
     values = {"default-resources": {PARTITION: usual.name}, "set-resources": dict.fromkeys(on_gpus, lines)}
-    return values | {LIMITS: limits}, choice
+    return values | {LIMITS: {one.name: dict(one.limits) for one in every}}, choice
 
 
 def outdated_site() -> str | None:

@@ -54,7 +54,10 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
     monkeypatch.chdir(here)
     monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
     monkeypatch.setenv("SLURM_JOB_ID", "42")
-    return StandIn(programs)
+    slurm = StandIn(programs)
+    slurm.says("scontrol", "")
+    slurm.says("sacctmgr", "sacctmgr: error: You are not running a supported accounting_storage plugin", code=1)
+    return slurm
 
 
 def test_a_running_job_comes_back(slurm: StandIn) -> None:
@@ -161,15 +164,17 @@ def test_partitions_with_blanks_and_of_a_named_cluster(slurm: StandIn) -> None:
         "sinfo", f"CLUSTER: one\nlong jobs{NODES}core*{NODES}core*|1-00:00:00|1|8|4000|(null)\nbig gpus{GPU_NODES}"
     )
     core, gpus = partitions()[1:]
-    assert core == Partition(name="core", usual=True, gpus=0, cores=32, mem_mb=128000, minutes=1440)
-    assert gpus == Partition(name="big gpus", usual=False, gpus=8, cores=64, mem_mb=512000, minutes=2880)
+    assert core == Partition(name="core", usual=True, gpus=0, limits={"mem_mb": 128000, "cores": 32, "runtime": 1440})
+    assert gpus == Partition(
+        name="big gpus", usual=False, gpus=8, limits={"mem_mb": 512000, "cores": 64, "runtime": 2880}
+    )
 
 
 def test_nodes_with_gpus_are_those_that_count_in_a_mixed_partition(slurm: StandIn) -> None:
     slurm.says(
         "sinfo", "all*|infinite|9|8|900000|(null)\nall*|infinite|1|4|4000|gpu:2,tmp:1\nall*|infinite|2|4|8000|gpu:1\n"
     )
-    assert partitions() == [Partition(name="all", usual=True, gpus=4, cores=4, mem_mb=8000, minutes=None)]
+    assert partitions() == [Partition(name="all", usual=True, gpus=4, limits={"mem_mb": 8000, "cores": 4})]
 
 
 def test_cancelling_waits_for_the_end_and_leaves_other_jobs(slurm: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,6 +269,59 @@ def test_no_job_asks_for_more_than_the_nodes_have(slurm: StandIn, delivered: dic
             assert 0 < memory <= mb
     assert profile["set-resources"]["train_model"]["slurm_extra"] == "'--signal=USR1@240'"
     assert profile["set-resources"]["translate_examples"]["mem_mb"] == "min(6000, attempt * 8000)"
+
+
+def test_no_job_asks_for_more_than_its_account_and_quality_of_service_allow(
+    slurm: StandIn, delivered: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a Slurm 22.05 with its database prints them: what it refuses or lets wait for ever is not asked for.
+
+    Limits of the partition's quality of service go before those of the job's, and these before those of the account
+    (sbatch took 21 hours in `short` from an account of 20); a partition has limits of its own, too.
+    """
+    slurm.says(
+        "scontrol",
+        "PartitionName=cpu AllowQos=ALL QoS=N/A MaxCPUsPerNode=5 MaxMemPerNode=UNLIMITED TRES=cpu=32,mem=125G\n"
+        "PartitionName=gpu AllowQos=ALL QoS=of_gpu MaxCPUsPerNode=UNLIMITED MaxMemPerNode=7000 TRES=cpu=32\n"
+        "PartitionName=all AllowQos=ALL QoS=N/A MaxCPUsPerNode=UNLIMITED MaxMemPerCPU=2000\n",
+    )
+    qos = "normal|||||\nof_gpu|10:00:00|cpu=4,mem=20G|||\nshort|1-00:00:00|||cpu=6|\nlong|5-00:00:00||||\n"
+    user = "lab|lab|gpu|short|long,short|05:00:00|cpu=3|\nlab|lab||short|long,short|20:00:00|mem=1.50G|\n"
+    user += "lab|big|||normal|||\n"
+    slurm.says("sacctmgr", "")
+    (slurm.folder / "sacctmgr").write_text(f"#!/bin/sh\ncase $4 in qos) printf '{qos}' ;; *) printf '{user}' ;; esac\n")
+
+    def asked(lines: str) -> tuple[object, ...]:
+        profile = _complete(f"limits: {{cpu: {{cores: 5}}, gpu: {{mem_mb: 7000}}}}\n{lines}")
+        usual, training = profile["default-resources"], profile["set-resources"]["train_model"]
+        threads = (profile["set-threads"][rule] for rule in ("learn_subwords", "train_model"))
+        return *threads, *((one.get("mem_mb"), one.get("runtime")) for one in (usual, training))
+
+    every_try, training = "attempt * 60", "attempt * threads * 2000"
+    assert asked("") == (
+        5, 4, ("min(1536, attempt * 2000)", f"min(1440, {every_try})"), (f"min(7000, {training})", 600)
+    )  # fmt: skip
+    assert asked("default-resources: {slurm_account: big}") == (
+        5,
+        4,
+        ("attempt * 2000", every_try),
+        (f"min(7000, {training})", 600),
+    )
+    assert asked("default-resources: {qos: long, runtime: 90000}")[2] == ("min(1536, attempt * 2000)", 7200)
+    SITE.unlink()
+    _complete()
+    assert parse_yaml(SITE.read_text())["limits"] == {
+        "cpu": {"mem_mb": 128000, "cores": 5, "runtime": 1440},
+        "gpu": {"mem_mb": 7000, "cores": 64, "runtime": 2880},
+        "all": {"mem_mb": 128000, "cores": 32, "runtime": 1440},
+    }
+    for line, message in (
+        ("qos: lnog", "no such quality of service: lnog"),
+        ("slurm_account: labb", "no such account: labb"),
+    ):
+        SITE.write_text(f"set-resources: {{train_model: {{{line}}}}}")
+        assert main(["slurm"]) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_the_site_may_lower_the_limits(delivered: dict[str, Any]) -> None:
