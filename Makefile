@@ -78,7 +78,7 @@ check: .venv/installed  ## check style, format, types, layers, rules, the schema
 	$(BIN)/snakemake --lint
 	$(PRINT_SCHEMA) | diff $(SCHEMA) - || { echo "$(SCHEMA) is out of date. Next: make schema"; exit 1; }
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m "not slow" tests/house
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/house/test_published_results.py
+	OMP_NUM_THREADS=1 $(BIN)/pytest $(SIDE_BY_SIDE) tests/house/test_published_results.py
 
 format: .venv/installed  ## format Python files and rules
 	$(BIN)/ruff check --fix
