@@ -42,6 +42,7 @@ def code_digest(*modules: str) -> str:
     return digest.hexdigest()[:16]
 
 
+@functools.cache
 def module_path(module: str) -> Path | None:
     base = FOLDER_OF_PACKAGES.joinpath(*module.split("."))
     for path in (base.with_suffix(".py"), base / "__init__.py"):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -40,6 +41,8 @@ with socket.socket(socket.AF_UNIX) as server:
 sys.exit(exit_code[0] if exit_code else "the process of this command ended without an exit code")
 """
 _REPOSITORY = Path(__file__).parents[2]
+# What Snakemake and stages import only when they need it.
+_LATER = ("smart_open", "pycountry", "snakemake.report", "stanza.models.constituency_parser", "stanza.models.ner_tagger")
 _OURS = ("phrasemt", "democorpus")
 
 
@@ -76,7 +79,8 @@ def _import_all() -> None:
         if module.name.startswith("snakemake_"):  # Snakemake imports all its plugins
             importlib.import_module(module.name)
     stages = importlib.import_module("phrasemt.stages").STAGES.values()
-    for name in ("snakemake.cli", "phrasemt.cli", "phrasemt.runs.start", *(stage.module for stage in stages)):
+    ours = "phrasemt.cli", "phrasemt.runs.start", *(stage.module for stage in stages)
+    for name in ("snakemake.cli", *_LATER, *ours):
         importlib.import_module(name)
     for stage in stages:
         sys.modules["phrasemt.workflow.code"].code_digest(stage.module)
@@ -139,5 +143,6 @@ def _answer(caller: socket.socket) -> None:
 
 if __name__ == "__main__":
     _import_all()
+    gc.freeze()  # a collection in a forked process would copy all that is imported
     _answer(_next_caller(sys.argv[1]))
     os._exit(0)  # to take all libraries down takes a second

@@ -35,7 +35,7 @@ parsers:
       dev: [{generated: demo, split: dev}]
       test: [{generated: demo, split: test}]
       vectors: 0
-      hidden: 16
+      hidden: 96  # a smaller one learns to open brackets for ever, and parses five times as long
       tagger_updates: 10
       epochs: 1
 chunkers:
