@@ -39,7 +39,7 @@ def digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str
 
 
 def _forget() -> None:
-    for function in (code_digest, code._code, code._imports, code._tree):
+    for function in (code_digest, code.module_path, code._code, code._imports, code._tree):
         function.cache_clear()
 
 
