@@ -20,7 +20,6 @@ from typing import ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
-from torch._dynamo.utils import calculate_time_spent
 
 from phrasemt.batching.batch import Tensors
 from phrasemt.errors import PhrasemtError
@@ -48,6 +47,8 @@ def compiles_on(device: torch.device) -> bool:
 
 def seconds_of_compiling() -> float:
     """Return the seconds that this process has spent on compiling."""
+    from torch._dynamo.utils import calculate_time_spent  # two seconds, which only a training spends
+
     return float(calculate_time_spent()["total_wall_time"])
 
 

@@ -23,7 +23,6 @@ from phrasemt.languages import WITH_MOSES_RULES
 from phrasemt.stages.subwords import TokenizeText
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.symbols import SPACE, escape, unescape
-from phrasemt.text.moses import moses_detokenizer, moses_tokenizer
 
 log = logging.getLogger("phrasemt.tokenize_text")
 
@@ -59,12 +58,16 @@ def line_tokenizer(settings: Tokenizer) -> Callable[[str], str]:
         return _jieba_tokenizer()
     if settings.unit == "space":
         return lambda line: escape(_plain(line))
+    from phrasemt.text.moses import moses_tokenizer  # a second, for sacremoses: trainings need only `join_unspaced`
+
     return moses_tokenizer(settings.language)
 
 
 def line_detokenizer(settings: Tokenizer) -> Callable[[str], str]:
     """A function from a line of escaped tokens to its text."""
     if settings.unit == "moses":
+        from phrasemt.text.moses import moses_detokenizer
+
         return moses_detokenizer(settings.language)
     return unescape if settings.unit == "space" else join_unspaced
 

@@ -42,7 +42,8 @@ sys.exit(exit_code[0] if exit_code else "the process of this command ended witho
 """
 _REPOSITORY = Path(__file__).parents[2]
 # What Snakemake and stages import only when they need it.
-_LATER = ("smart_open", "pycountry", "snakemake.report", "stanza.models.constituency_parser", "stanza.models.ner_tagger")
+_OF_STANZA = "stanza.models.constituency_parser", "stanza.models.ner_tagger"
+_LATER = ("smart_open", "pycountry", "snakemake.report", *_OF_STANZA)
 _OURS = ("phrasemt", "democorpus")
 
 
