@@ -28,6 +28,7 @@ def _run(folder: Path, study: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_a_study_runs_in_a_folder_without_the_code(tmp_path: Path) -> None:
     done = _run(tmp_path, STUDY)
     assert done.returncode == 0, done.stderr
@@ -103,7 +104,9 @@ def _handled(signum: signal.Signals, handler: signal.Handlers) -> Iterator[None]
         signal.signal(signum, before)
 
 
-@pytest.mark.parametrize("signum", _ENDING)
+@pytest.mark.parametrize(
+    "signum", [signal.SIGINT, *(pytest.param(signum, marks=pytest.mark.slow) for signum in _ENDING[1:])]
+)
 def test_a_signal_to_the_command_alone_stops_the_run(tmp_path: Path, signum: signal.Signals) -> None:
     with _handled(signum, signal.SIG_DFL):  # behind `nohup`, tests ignore SIGHUP
         run = _start(tmp_path, "stopped")

@@ -220,7 +220,13 @@ runpy.run_module("snakemake", run_name="__main__", alter_sys=True)
 """
 
 
-@pytest.mark.parametrize("part", [".snakemake/claims/", ".snakemake/locks/", "logs/tiny/runs/"])
+@pytest.mark.parametrize(
+    "part",
+    [
+        ".snakemake/locks/",
+        *(pytest.param(part, marks=pytest.mark.slow) for part in (".snakemake/claims/", "logs/tiny/runs/")),
+    ],
+)
 def test_a_run_that_is_killed_at_its_start_leaves_nothing_in_the_way(
     part: str, repository: Path, phrasemt: Callable[..., Any]
 ) -> None:

@@ -71,10 +71,10 @@ def test_the_page_leads_to_a_table(commands: list[str], tmp_path: Path) -> None:
     ("right", "wrong", "told"),
     [
         ("def near(mask", "def near((mask", r"line \d+: SyntaxError: "),
-        ("window: Positions = Field", "window: Position = Field", "name 'Position' is not defined"),
-        ("def build(", "def built(", "no function build, which makes the model"),
+        pytest.param("window: Positions", "window: Position", "name 'Position' is not defined", marks=pytest.mark.slow),
+        pytest.param("def build(", "def built(", "no function build, which makes the model", marks=pytest.mark.slow),
         ("distances_TT == 0)", "distances_TT[1:] == 0)", r"line \d+, in near: RuntimeError: "),
-        ("    return Transformer(", "    return dict(", "AttributeError: "),
+        pytest.param("    return Transformer(", "    return dict(", "AttributeError: ", marks=pytest.mark.slow),
     ],
 )
 def test_a_mistake_in_the_family_is_told_by_file_and_line(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import psutil
+import pytest
 from processes import PATIENCE, wait_until
 from workplace import Workplace
 
@@ -49,6 +50,7 @@ def _unfinished(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.name.endswith(".part")]
 
 
+@pytest.mark.slow
 def test_killed_anywhere_the_same_command_ends_with_the_same_table(finished: Workplace) -> None:
     expected = _results(finished)
     killable = replace(finished, warm=None)

@@ -91,6 +91,7 @@ def test_what_cannot_be_translated_is_one_clear_line(
     assert message in said
 
 
+@pytest.mark.slow
 def test_a_full_disk_and_a_closed_pipe(study: Workplace) -> None:
     text = "\n".join(LINES).encode()
     command = [sys.executable, "-m", "phrasemt", *TRANSLATE, "base"]

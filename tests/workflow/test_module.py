@@ -62,7 +62,8 @@ def _run(outer: Workplace, finished: Workplace, *arguments: str) -> subprocess.C
     )
 
 
-@pytest.mark.parametrize("prefix", [pytest.param("", marks=pytest.mark.slow), "mt/"])
+@pytest.mark.slow
+@pytest.mark.parametrize("prefix", ["", "mt/"])
 def test_a_module_of_another_workflow_makes_the_same_table(finished: Workplace, tmp_path: Path, prefix: str) -> None:
     """Of the finished study one training, and what follows, is still to be done."""
     outer = _outer(finished, tmp_path / "outer", prefix)

@@ -92,6 +92,7 @@ def test_files_that_fit_no_test_set_are_refused(
 FOLDER = "results/tiny/demo.en-de"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["max"])  # it reads phrases of parses, so sources of pairs are parsed, too
 def test_pairs_of_a_file_count_as_the_same_pairs_of_the_generator(finished: Workplace, system: str) -> None:
     generated = finished.folder / FOLDER / "raw/test.contrasts.tsv"

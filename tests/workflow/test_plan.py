@@ -8,6 +8,7 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
 import yaml
 from workplace import STUDY, Workplace
 
@@ -89,6 +90,7 @@ def test_a_plan_names_each_change_and_counts_what_follows(finished: Workplace) -
     assert "1 settings" in why["train_model"]
 
 
+@pytest.mark.slow
 def test_changes_below_a_job_that_runs_are_not_overlooked(finished: Workplace) -> None:
     """Trainings and averages wait for the comparison of the splits, but do not run again when it does."""
     _edit(finished, "corpus/compare_splits.py")
@@ -121,6 +123,7 @@ def test_jobs_that_snakemake_has_no_record_of_are_named_with_what_changed(finish
     assert "  code: score_system of base, bi, max\n" in plan
 
 
+@pytest.mark.slow
 def test_a_touched_study_has_nothing_to_do(finished: Workplace) -> None:
     """What docs/reruns.md says of `snakemake --touch`, after an edit without effect and after a copy without times."""
     profile = finished.folder / "profiles/local/profile.yaml"
@@ -137,6 +140,7 @@ def test_a_touched_study_has_nothing_to_do(finished: Workplace) -> None:
     assert contents == {path: path.read_bytes() for path in finished.results.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_a_change_that_was_begun_and_taken_back(finished: Workplace) -> None:
     """Snakemake removes the outputs of jobs that it begins; those of a stopped one stay away."""
     record, tokens = (

@@ -288,6 +288,7 @@ OF_ALL_TEST_SETS = {"compare_splits", "score_system", "score_chunks", "compare_s
 OF_ALL_TEST_SETS |= {"score_perplexity", "make_table", "write_report"}
 
 
+@pytest.mark.slow
 def test_a_new_test_set_trains_and_translates_nothing_old(repository: Path, tmp_path: Path, warm: WarmPython) -> None:
     """Nor parses, nor cuts into phrases. Every output is there, as if the study had run."""
 

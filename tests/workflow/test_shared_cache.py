@@ -31,6 +31,7 @@ def second(repository: Path, finished: Workplace, tmp_path: Path, monkeypatch: p
     return Workplace.new(repository, tmp_path / "elsewhere", study, finished.warm)
 
 
+@pytest.mark.slow
 def test_a_second_study_takes_over_the_parser_and_its_parses(finished: Workplace, second: Workplace) -> None:
     done = second.snakemake("results/second/pairs.en-de/phrases/parse/train.arrow")
     assert done.returncode == 0, done.stderr[-3000:]

@@ -35,6 +35,7 @@ def _run(workplace: Workplace, bucket: Path, *targets: str) -> subprocess.Comple
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_sidecars_travel_with_their_artefacts(finished: Workplace, tmp_path: Path) -> None:
     bucket = tmp_path / "bucket"
     bucket.mkdir()

@@ -113,6 +113,7 @@ REAL = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("folder", "parts", "source", "target"), REAL)
 def test_real_corpora_are_not_doubted(
     shared_data: Path, folder: str, parts: tuple[str, ...], source: str, target: str

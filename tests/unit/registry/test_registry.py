@@ -104,6 +104,7 @@ def test_mirror_files_match_their_checksums(shared_data: Path) -> None:
     assert checked >= 15
 
 
+@pytest.mark.slow
 def test_mirror_files_hold_the_expected_lines(shared_data: Path, tmp_path: Path) -> None:
     checked = 0
     for corpus_id, part, language in SIDES:
@@ -116,6 +117,7 @@ def test_mirror_files_hold_the_expected_lines(shared_data: Path, tmp_path: Path)
     assert checked >= 17
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["train", "dev", "test"])
 def test_verses_equal_the_ready_texts(shared_data: Path, tmp_path: Path, part: str) -> None:
     for language in ("en", "de"):

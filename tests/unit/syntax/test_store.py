@@ -171,6 +171,7 @@ def test_killed_while_it_merges(tmp_path, delay):
     assert (found(store, known), store.blobs.damaged) == (known, [])
 
 
+@pytest.mark.slow
 def test_two_writers_add_hundreds_of_times(tmp_path):
     fork = multiprocessing.get_context("fork")
     writers = [fork.Process(target=write_many, args=(tmp_path, writer, 300)) for writer in range(2)]

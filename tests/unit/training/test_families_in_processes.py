@@ -144,7 +144,8 @@ def hang(rank, size, folder):
         leave(error.exit_code)
 
 
-@pytest.mark.parametrize("size", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 4])
 def test_a_process_that_hangs_ends_the_others(tmp_path, size):
     *others, last = start(hang, size, tmp_path)
     try:

@@ -45,6 +45,7 @@ def assert_close_runs(one, other):
         torch.testing.assert_close(other[1][-1][name], tensor, rtol=0, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_processes_of_another_launcher_train_alike(tiny_data, tmp_path):
     """Started as by torchrun or srun. In updates of one pair the second process contributes nothing; nobody waits."""
     settings = settings_of(dropout=0.0, sentences_per_update=1, max_updates=3, evaluate_every=3, checkpoint_every=3)
@@ -112,7 +113,8 @@ def test_a_second_training_of_a_model_is_refused_and_leaves_the_first_alone(tiny
     assert_equal_runs(alone, both)
 
 
-@pytest.mark.parametrize("size", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 4])
 def test_a_process_that_dies_ends_the_others(tiny_data, tmp_path, size):
     settings = settings_of(max_updates=100_000, evaluate_every=100_000, checkpoint_every=20)
     process = start(tiny_data, tmp_path, settings, "--processes", str(size))

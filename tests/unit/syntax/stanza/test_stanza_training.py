@@ -59,6 +59,7 @@ def chunks(tmp_path: Path) -> dict[str, list[Path]]:
     return paths
 
 
+@pytest.mark.slow
 def test_the_same_settings_give_the_same_bytes(
     tmp_path: Path,
     vectors: Path,
