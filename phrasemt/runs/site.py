@@ -158,8 +158,9 @@ def _unknown_to_slurm(
 
 
 def _name(resources: Mapping[str, Any], key: str) -> str:
-    """The name that a resource has as its value, or nothing."""
-    return str(resources.get(key) or "").strip("'")
+    """The name that a resource has as its value, or nothing. Slurm writes accounts and qualities of service small."""
+    name = str(resources.get(key) or "").strip("'")
+    return name if key == PARTITION else name.lower()
 
 
 def _within_limits(

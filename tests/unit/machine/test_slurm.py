@@ -301,7 +301,7 @@ def test_no_job_asks_for_more_than_its_account_and_quality_of_service_allow(
     assert asked("") == (
         5, 4, ("min(1536, attempt * 2000)", f"min(1440, {every_try})"), (f"min(7000, {training})", 600)
     )  # fmt: skip
-    assert asked("default-resources: {slurm_account: big}") == (
+    assert asked("default-resources: {slurm_account: Big}") == (
         5,
         4,
         ("attempt * 2000", every_try),
