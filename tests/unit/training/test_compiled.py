@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from drawn_pairs import drawn_reader
-from small_systems import SYSTEMS, TARGET_VOCABULARY, random_model
+from small_systems import PAIRWISE, SYSTEMS, TARGET_VOCABULARY, random_model
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.utils import counters
 from trainings import settings_of
@@ -14,14 +14,11 @@ from trainings import settings_of
 import phrasemt.training.trainer as trainer_module
 from phrasemt.errors import PhrasemtError
 from phrasemt.nn.compiling import SWITCH, compiles_on, seconds_of_compiling
-from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.study.schema import Adam
 from phrasemt.training.trainer import Trainer
 
 ONE_LAYER = {"encoder_layers": 1, "decoder_layers": 1, "layers": 1}
-NO_PHRASES = SYSTEMS["+Max"].model_copy(update={"phrase": PhraseSegmentation(mode="none")})
-MODELS = {name: settings for name, settings in SYSTEMS.items() if random_model(settings).positions_in_row}
-MODELS["no phrases"] = NO_PHRASES
+MODELS = {name: SYSTEMS[name] for name in PAIRWISE if random_model(SYSTEMS[name]).positions_in_row}
 UPDATES = [(1, range(40)), (2, range(40, 90)), (3, range(90, 110)), (4, range(110, 112)), (5, range(120, 250))]
 
 
