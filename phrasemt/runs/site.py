@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +95,9 @@ def write_site() -> list[str]:
     """
     delivered = parse_yaml(DELIVERED.read_text(encoding="utf-8"))
     told = []
-    if not SITE.exists():
-        lines, choice = _lines_of_this_cluster(delivered)
+    every, database = [] if SITE.exists() else partitions(), Accounting({}, {})
+    if every:
+        lines, choice = _lines_of_this_cluster(delivered, every)
         write_text(SITE, _EXPLAINED + format_yaml(lines))
         told.append(f"wrote {SITE}{choice}")
     try:
@@ -108,10 +109,9 @@ def write_site() -> list[str]:
             lines["default-resources"] = _resources_of_snakemake(usual)
         problems = list(_unknown_names(lines))
         complete = {key: {} for key in _LIMITED} | merged(delivered, lines)
-        every, database = [], Accounting({}, {})
         if "clusters" not in str(complete):  # sinfo knows the partitions of one cluster
             with contextlib.suppress(PhrasemtError):  # no Slurm here, or it does not answer
-                every, database = partitions(), accounting()
+                every, database = every or partitions(), accounting()
         problems += _unknown_to_slurm(complete, limits, every, database)
         complete = _within_limits(complete, limits, {one.name: one.qos for one in every}, database)
     except (ValueError, AttributeError, TypeError) as error:
@@ -204,9 +204,8 @@ def _at_most(limit: int, value: Any) -> Any:
     return min(limit, value) if isinstance(value, int) else f"min({limit}, {value})"
 
 
-def _lines_of_this_cluster(delivered: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+def _lines_of_this_cluster(delivered: Mapping[str, Any], every: Sequence[Partition]) -> tuple[dict[str, Any], str]:
     """The first lines of a site, and which of several partitions with GPUs they name."""
-    every = partitions()
     usual = next((one for one in every if one.usual), every[0])
     with_gpus = sorted(
         (one for one in every if one.gpus),
