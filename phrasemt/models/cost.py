@@ -96,7 +96,7 @@ def _refuse_too_large(model: nn.Module) -> None:
 
 
 class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the floating-point operations of matrix products, all of which are 0, and computes no random numbers.
+    """Counts the floating-point operations of matrix products, all of which are 0, and computes no initial weights.
 
     The weights of a model that is made under it have no values and take no memory, because nothing reads them. torch's
     own FlopCounterMode imports torch's compiler, as the device "meta" does.
@@ -112,6 +112,8 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         if function in _RANDOM:
             return args[0]
+        if function is torch.ops.aten.linalg_qr.default:  # square blocks that become orthogonal
+            return torch.empty_like(args[0]), torch.empty_like(args[0])
         if function.overloadpacket in _PRODUCTS:
             *_, left, right = args
             out = kwargs.get("out")

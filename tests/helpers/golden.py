@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import itertools
 import math
 import random
@@ -120,6 +121,7 @@ def rewrite(path: Path, text: str) -> None:
         sidecar.write_text(sidecar.read_text().replace(old, digest_file(path)))
 
 
+@functools.cache
 def _kind_of(path: Path) -> str:
     """The name of the kind of a file: of those whose patterns fit, the one with the most letters of its own."""
     return max((len(kind.glob), name) for name, kind in Paths.kinds().items() if kind.fits(path))[1]

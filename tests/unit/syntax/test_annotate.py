@@ -190,6 +190,7 @@ def test_an_annotator_of_another_kind(folder):
     check([folder.path / "tags"], numbered(3))
 
 
+@pytest.mark.slow
 def test_a_job_writes_few_files(folder, monkeypatch):
     folder.write(numbered(1000))
     folder.parse()

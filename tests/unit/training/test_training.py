@@ -213,6 +213,7 @@ def test_updates_read_ahead_by_workers_train_alike(tiny_data, tmp_path, monkeypa
     assert short[0][0]["micro_batch_positions"] == [CPU_POSITIONS // 2]
 
 
+@pytest.mark.slow
 def test_the_same_command_resumes_after_kill_9(tiny_data, tmp_path):
     settings = settings_of(max_updates=60, checkpoint_every=5, evaluate_every=20)
     whole = run(tiny_data, tmp_path / "whole", settings)

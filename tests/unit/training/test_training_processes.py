@@ -127,6 +127,7 @@ def test_a_process_that_dies_ends_the_others(tiny_data, tmp_path, size):
     assert not [pid for pid in pids if is_running(pid)]
 
 
+@pytest.mark.slow
 def test_processes_end_with_their_launcher(tiny_data, tmp_path):
     settings = settings_of(max_updates=100_000, evaluate_every=100_000)
     process = start(tiny_data, tmp_path, settings, "--processes", "2")
