@@ -112,8 +112,9 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         if function in _RANDOM:
             return args[0]
-        if function is torch.ops.aten.linalg_qr.default:  # square blocks that become orthogonal
-            return torch.empty_like(args[0]), torch.empty_like(args[0])
+        if function is torch.ops.aten.linalg_qr.default:  # of weights that become orthogonal
+            rank = min(args[0].shape[-2:])
+            return args[0].new_zeros(*args[0].shape[:-1], rank), args[0].new_zeros(rank, args[0].shape[-1])
         if function.overloadpacket in _PRODUCTS:
             *_, left, right = args
             out = kwargs.get("out")
