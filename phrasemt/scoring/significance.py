@@ -46,7 +46,6 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import ndtri, stdtr, stdtrit  # scipy.stats takes a second to import
 
 from phrasemt.artefacts.scores import (
@@ -139,6 +138,8 @@ class OverTrainings:
         return self._quantile(_LEVEL), self._quantile(1 - _LEVEL)
 
     def _quantile(self, probability: float) -> float:
+        from scipy.optimize import brentq  # takes half a second to import, and most commands compute no interval
+
         of_t = self.scale * float(stdtrit(self.freedom, probability))
         low, high = float(self.centres.min()) + of_t, float(self.centres.max()) + of_t
         if low == high or self.below(high) <= probability:
