@@ -204,8 +204,8 @@ class Gains:
 
 
 def gains_of_pairs(files: Iterable[ContrastAccuracy], test: PairedTest) -> Iterator[Gains]:
-    """Yield the gains in accuracy, in percent, by the distance of words that must agree: a set of pairs and a kind of
-    mistake each.
+    """Yield the gains in accuracy, in percent, by the distance of words that must agree: of all pairs of a set, and
+    of each kind of mistake where a set has several.
 
     files: of all trainings. Pairs without a distance belong to no group but `ALL`. Raises MismatchError for systems
     that decided about other pairs.
@@ -220,10 +220,15 @@ def gains_of_pairs(files: Iterable[ContrastAccuracy], test: PairedTest) -> Itera
             what, next_step = "the decisions are about other pairs", "score all systems on the same pairs"
             same = (file.decisions.kinds, file.decisions.distances) == pairs
             check_equal(True, same, what, where=f"{file.system}, seed {file.seed}", next_step=next_step)
-        for number, kind in enumerate(first.kinds):
-            chosen = [place for place, of_pair in enumerate(first.decisions.kinds) if of_pair == number]
+        kinds = {
+            f"{name}, {kind.kind}": [place for place, of_pair in enumerate(first.decisions.kinds) if of_pair == number]
+            for number, kind in enumerate(first.kinds)
+        }
+        if len(kinds) > 1:
+            kinds = {name: list(range(len(first.decisions.kinds)))} | kinds
+        for heading, chosen in kinds.items():
             yield Gains(
-                name=f"{name}, {kind.kind}",
+                name=heading,
                 of_systems={
                     system: [_of_decisions([file.decisions.right[place] for place in chosen]) for file in side]
                     for system, side in of_systems.items()
