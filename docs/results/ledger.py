@@ -24,7 +24,7 @@ from phrasemt.artefacts.translations import ContrastAccuracy
 from phrasemt.files.yaml import parse_yaml
 from phrasemt.printed.results import load_papers
 from phrasemt.scoring.gains import MORE_THAN_10, gains_of_pairs
-from phrasemt.scoring.scores import NATS
+from phrasemt.scoring.scores import ACCURACY, NATS
 from phrasemt.scoring.significance import OverTrainings, detectable, p_text, power_among
 
 CLAIMS: dict[str, list[dict[str, Any]]] = parse_yaml((FOLDER / "claims.yaml").read_text())
@@ -193,11 +193,6 @@ def _of_trainings(
     return figure
 
 
-def _right(part: TestSet) -> float:
-    """Contrastive pairs decided correctly."""
-    return 100 * float(part.contrasts[0]["right"]) / float(part.contrasts[0]["pairs"])
-
-
 def _mass(part: TestSet, layer: int | None = None) -> float:
     """The share of attention on n-grams of two or more tokens. layer: from the top; None: all."""
     attentions = part.attention["attentions"]
@@ -238,7 +233,7 @@ _KINDS: dict[str, Callable[..., Figure]] = {
     "slope-nats": lambda system, other: _slope(system, other, NATS),
     "words": _words,
     "agreement": _agreement,
-    "right": _of_trainings(_right, "% of the pairs", 50, 1, 1),
+    "right": _of_trainings(lambda part: part.accuracy.metrics[ACCURACY].score, "% of the pairs", 50, 1, 1),
     "mass": _of_trainings(_mass, "%", 50, 1, 1),
     "mass-top": _of_trainings(lambda part: _mass(part, 0) - _mass(part, 1), "points", 0, -1, 1),
     "entropy": _less_entropy(["enc_phrases", "dec_phrases"], ["enc_self", "cross"]),

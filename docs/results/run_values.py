@@ -12,7 +12,8 @@ import functools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from fnmatch import fnmatch
 from typing import Any, get_args
 
 import numpy as np
@@ -23,7 +24,7 @@ from phrasemt.artefacts.scores import MetricComparison, MetricScore, SeedVariati
 from phrasemt.commands._prices import Prices, rate_of
 from phrasemt.files.yaml import parse_yaml
 from phrasemt.scoring.gains import GainByLength, Gains, PairedTest, groups_up_to, quarters
-from phrasemt.scoring.scores import NATS, length_ratio
+from phrasemt.scoring.scores import ACCURACY, NATS, length_ratio
 from phrasemt.scoring.significance import (
     ResampledRuns,
     compare_runs,
@@ -139,6 +140,8 @@ def _resampled(key: str) -> ResampledRuns:
     found = resample(of_runs, **DRAWS)
     if not runs(key)[0].evaluations:  # Moses
         return found
+    if len(parts(key)[0].contrasts) > 1:
+        found = _together(found, resample([part.accuracy for part in parts(key)], **DRAWS))
     nats = np.log([run.evaluations["dev_perplexity"][-1] for run in runs(key)])
     metric = MetricScore(score=0, metric="mean", better="lower", signature="nats per token of dev|forced decoding")
     return replace(
@@ -148,6 +151,12 @@ def _resampled(key: str) -> ResampledRuns:
         statistics={**found.statistics, DEV_NATS: np.broadcast_to(nats[:, None, None], (len(nats), 1000, 1))},
         samples={**found.samples, DEV_NATS: np.broadcast_to(nats[:, None], (len(nats), DRAWS["samples"]))},
     )
+
+
+def _together(one: ResampledRuns, other: ResampledRuns) -> ResampledRuns:
+    """The same runs in the metrics of both."""
+    names = [field.name for field in fields(ResampledRuns)]
+    return ResampledRuns(**{name: getattr(one, name) | getattr(other, name) for name in names})
 
 
 def _metrics_of(study: str) -> tuple[str, ...]:
@@ -247,9 +256,9 @@ def bound(system: str, metric: str = "bleu_tok", other: str = "") -> str:
 
 
 def gain(system: str, metric: str = "bleu_tok", other: str = "") -> str:
-    """The difference to another system, or to the baseline; a difference in BLEU to the baseline has a mark."""
+    """The difference to another system, or to the baseline; marked for BLEU, nats of dev and pairs."""
     mark = ""
-    if not other and metric.startswith(("bleu", DEV_NATS)):
+    if not other and metric.startswith(("bleu", DEV_NATS, ACCURACY)):
         mark = mark_of(corrected_p(system, metric))
     return unmarked_gain(system, metric, other) + mark
 
@@ -341,12 +350,12 @@ def dev_at(runs: Sequence[Run], update: int, measured: Mapping[str, int] = MEASU
     )
 
 
-def right(key: str) -> str:
-    """Contrastive pairs decided right, in percent."""
+def right(key: str, kinds: str = "*") -> str:
+    """Contrastive pairs decided right, in percent. kinds: a pattern of their kinds of mistakes."""
     percent = []
     for part in parts(key):
-        (kind,) = part.contrasts
-        percent.append(100 * kind["right"] / kind["pairs"])
+        chosen = [kind for kind in part.contrasts if fnmatch(kind["kind"], kinds)]
+        percent.append(100 * sum(kind["right"] for kind in chosen) / sum(kind["pairs"] for kind in chosen))
     return mean(percent, 1)
 
 

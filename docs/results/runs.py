@@ -24,7 +24,7 @@ import numpy as np
 from phrasemt.artefacts.paths import RESULTS
 from phrasemt.artefacts.scores import CONVENTIONS, Scores
 from phrasemt.files.lines import read_lines
-from phrasemt.scoring.scores import corpus_scores, nats_scores
+from phrasemt.scoring.scores import accuracy_scores, corpus_scores, nats_scores
 from phrasemt.study.reading import load_study
 from phrasemt.workflow.changes import changes_since
 
@@ -73,6 +73,11 @@ class TestSet:
     def forced(self) -> Scores:
         """Nats per token of the references under forced decoding."""
         return nats_scores(self.attention["sentence_nats"], self.attention["sentence_tokens"])
+
+    @property
+    def accuracy(self) -> Scores:
+        """Decisions about all contrastive pairs, in percent."""
+        return accuracy_scores(self.decisions["right"])
 
 
 @dataclass(frozen=True, kw_only=True)

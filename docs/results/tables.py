@@ -43,6 +43,7 @@ from runs import FOLDER, Run
 
 from phrasemt.printed.results import LEDGER, baseline_place, figure_at, row_at
 from phrasemt.report.figures import Series, draw_categories, draw_curves
+from phrasemt.scoring.scores import ACCURACY
 from phrasemt.scoring.significance import p_text
 
 DOCS = FOLDER.parent
@@ -78,9 +79,9 @@ def _mean_of(metric: str) -> Callable[[str], str]:
     return lambda key: f"{statistics.mean(scores_of(key, metric)):.2f}"
 
 
-def _difference(key: str) -> str:
+def _difference(key: str, metric: str = "bleu_tok") -> str:
     try:
-        return f"{gain(key)}, {interval(key)}, {corrected(key)}"
+        return f"{gain(key, metric)}, {interval(key, metric)}, {corrected(key, metric)}"
     except KeyError:  # a baseline
         return ""
 
@@ -96,6 +97,10 @@ def _parameters(key: str) -> str:
     return f"{parameters:,}" + (f" ({parameters - idle:,})" if idle else "")
 
 
+def _right_of(kinds: str) -> Callable[[str], str]:
+    return lambda key: f"{right(key, kinds)} %"
+
+
 _POWER = "detectable, seeds needed"
 _NOT_TESTED, _UNTESTED = f", {p_text(None)}", "Δ, 95 % interval over sentences (one training of each, not tested)"
 COLUMNS: dict[str, Column] = {
@@ -108,6 +113,12 @@ COLUMNS: dict[str, Column] = {
     "chrf": ("chrF2", _mean_of("chrf2")),
     "ter": ("TER", _mean_of("ter")),
     "contrasts": ("right contrastive pairs", lambda key: f"{right(key)} %"),
+    "pairs-difference": ("Δ of their percentage, 95 % interval, p", lambda key: _difference(key, ACCURACY)),
+    **{f"after-{number}": (f"after {number} pairs", _right_of(f"*_{number}_*")) for number in (2, 8, 32)},
+    **{
+        f"{kind}s": (f"{kind.replace('_', ' ')}s", _right_of(f"{kind}_*"))
+        for kind in ("idiom", "particle_verb", "compound")
+    },
     "per-token": ("perplexity per token", lambda key: f"{perplexity_of(key, 'tokens'):.2f}"),
     "per-word": ("per word", perplexity),
     "to-transformer": ("to the Transformer", to_transformer),

@@ -23,7 +23,7 @@ from phrasemt.artefacts.scores import MetricComparison, Scores, SystemScores
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.errors import check_equal
 from phrasemt.files.lines import read_lines
-from phrasemt.scoring.scores import NATS, as_array, corpus_scores, mean_scores, nats_of
+from phrasemt.scoring.scores import ACCURACY, NATS, accuracy_scores, as_array, corpus_scores, nats_of
 from phrasemt.scoring.significance import FEWEST, ResampledRuns, Variations, compare_runs, resample, seed_variations
 
 BLEU = "bleu_tok"
@@ -35,7 +35,6 @@ DISTANCES: tuple[Bounds, ...] = ((1, 2), (3, 4), (5, 8), (9, 12), (13, None))
 MORE_THAN_10: Bounds = (11, None)  # Xu et al. (2020), Figure 4
 ALL: Bounds = (0, None)
 LENGTHS = (15, 30, 45)  # words of a source: limits of the groups (Xu et al. 2020, Figure 3)
-_ACCURACY = "contrastive accuracy"
 
 
 @dataclass(frozen=True)
@@ -230,11 +229,11 @@ def gains_of_pairs(files: Iterable[ContrastAccuracy], test: PairedTest) -> Itera
             yield Gains(
                 name=heading,
                 of_systems={
-                    system: [_of_decisions([file.decisions.right[place] for place in chosen]) for file in side]
+                    system: [accuracy_scores([file.decisions.right[place] for place in chosen]) for file in side]
                     for system, side in of_systems.items()
                 },
                 words=np.array([first.decisions.distances[place] or 0 for place in chosen], dtype=np.int64),
-                metric=_ACCURACY,
+                metric=ACCURACY,
                 test=test,
             )
 
@@ -278,8 +277,3 @@ def _of_rows(scores: Scores, name: str, rows: NDArray[np.int64]) -> Scores:
     metric = metric.model_copy(update={"score": float(corpus_scores(metric, as_array(lines).sum(0)))})
     update = {"sentences": len(rows), "statistics": {name: lines}, "metrics": {name: metric}}
     return scores.model_copy(update=update)
-
-
-def _of_decisions(right: Sequence[bool]) -> Scores:
-    """Decisions as scores of sentences, whose mean is the accuracy in percent."""
-    return mean_scores(_ACCURACY, "higher", "accuracy|forced decoding", ((100 * wins, 1) for wins in right))

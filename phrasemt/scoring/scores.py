@@ -20,6 +20,7 @@ from phrasemt.artefacts.translations import AttentionAnalysis
 from phrasemt.errors import check_equal
 
 NATS = "nats"
+ACCURACY = "contrastive_accuracy"
 ORDERS = 4
 CORRECT, TOTALS = slice(0, ORDERS), slice(ORDERS, 2 * ORDERS)
 SYSTEM_LENGTH, REFERENCE_LENGTH = 2 * ORDERS, 2 * ORDERS + 1
@@ -77,6 +78,11 @@ def mean_scores(
 def nats_scores(nats: Sequence[float], tokens: Sequence[int], references: Sequence[str] = ()) -> Scores:
     """The nats of each sentence under forced decoding, and its tokens, as scores in nats per token."""
     return mean_scores(NATS, "lower", "nats|forced decoding", zip(nats, tokens, strict=True), references)
+
+
+def accuracy_scores(right: Sequence[bool]) -> Scores:
+    """Decisions about contrastive pairs as scores, whose mean is the accuracy in percent."""
+    return mean_scores(ACCURACY, "higher", "accuracy|forced decoding", ((100 * one, 1) for one in right))
 
 
 def nats_of(analysis: AttentionAnalysis) -> Scores:
