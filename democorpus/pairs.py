@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import random
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from democorpus import long, units
@@ -68,9 +68,9 @@ def demo_pairs(
 ) -> Iterator[DemoPair]:
     """The first `pairs` distinct sentences in the stream of a seed that belong to a split (train, dev or test).
 
-    multiword_units: the sentences of `units.occurrences` stand among them at even distances, in random order, and their
-    contrasts are about the reading of the unit. Sentences of the stream with words of idioms and of
-    compounds are left out.
+    multiword_units: the sentences of `units.occurrences` stand among them at even distances, in random order. They
+    alone have contrasts, about the reading of the unit. Sentences of the stream with words of idioms and of compounds
+    are left out.
     long_sentences: of 30 to 80 tokens in place of the stream (`long`). The contrast of each is a verb more than ten
     English words after its subject, whose number English hides.
     Raises ValueError for an unknown split and if it has no room for the units.
@@ -82,7 +82,7 @@ def demo_pairs(
     if long_sentences:
         stream = _long_pairs(split, seed, seen)
     if multiword_units:
-        stream = (pair for pair in stream if not units.is_taken(pair.source_tokens))
+        stream = (replace(pair, contrast=None) for pair in stream if not units.is_taken(pair.source_tokens))
     of_units = [*_pairs_of_units(split, seed, seen)] if multiword_units else []
     if len(of_units) > pairs:
         raise ValueError(f"{split} has {pairs:,} pairs, but its multiword units need {len(of_units):,}")

@@ -16,6 +16,7 @@ import lzma
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -74,10 +75,14 @@ class TestSet:
         """Nats per token of the references under forced decoding."""
         return nats_scores(self.attention["sentence_nats"], self.attention["sentence_tokens"])
 
-    @property
-    def accuracy(self) -> Scores:
-        """Decisions about all contrastive pairs, in percent."""
-        return accuracy_scores(self.decisions["right"])
+    def accuracy(self, kinds: str = "*") -> Scores:
+        """Decisions about contrastive pairs, in percent. kinds: a pattern of their kinds of mistakes.
+
+        Raises KeyError for a run that was published without them.
+        """
+        chosen = [fnmatch(one["kind"], kinds) for one in self.contrasts]
+        decisions = zip(self.decisions["kinds"], self.decisions["right"], strict=True)
+        return accuracy_scores([right for kind, right in decisions if chosen[kind]])
 
 
 @dataclass(frozen=True, kw_only=True)
