@@ -12,7 +12,7 @@ import functools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from fnmatch import fnmatch
 from typing import Any, get_args
 
@@ -144,19 +144,19 @@ def _resampled(key: str) -> ResampledRuns:
         found = _together(found, resample([part.accuracy(kinds) for part in parts(key)], **DRAWS))
     nats = np.log([run.evaluations["dev_perplexity"][-1] for run in runs(key)])
     metric = MetricScore(score=0, metric="mean", better="lower", signature="nats per token of dev|forced decoding")
-    return replace(
-        found,
-        metrics={**found.metrics, DEV_NATS: metric},
-        scores={**found.scores, DEV_NATS: nats},
-        statistics={**found.statistics, DEV_NATS: np.broadcast_to(nats[:, None, None], (len(nats), 1000, 1))},
-        samples={**found.samples, DEV_NATS: np.broadcast_to(nats[:, None], (len(nats), DRAWS["samples"]))},
+    of_dev = ResampledRuns(
+        metrics={DEV_NATS: metric},
+        scores={DEV_NATS: nats},
+        statistics={DEV_NATS: np.broadcast_to(nats[:, None, None], (len(nats), 1000, 1))},
+        samples={DEV_NATS: np.broadcast_to(nats[:, None], (len(nats), DRAWS["samples"]))},
     )
+    return _together(found, of_dev)
 
 
 def _together(one: ResampledRuns, other: ResampledRuns) -> ResampledRuns:
     """The same runs in the metrics of both."""
-    names = [field.name for field in fields(ResampledRuns)]
-    return ResampledRuns(**{name: getattr(one, name) | getattr(other, name) for name in names})
+    columns = (field.name for field in fields(ResampledRuns))
+    return ResampledRuns(**{name: {**getattr(one, name), **getattr(other, name)} for name in columns})
 
 
 def _metrics_of(study: str) -> tuple[str, ...]:
