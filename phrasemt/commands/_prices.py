@@ -228,14 +228,14 @@ class Prices:
             yield f"left out, because their number of lines is not known: {', '.join(sorted(self.unknown))}"
 
     def _simple(self) -> Iterator[str]:
-        """The systems that train in float32 because their study names no precision, where bfloat16 is faster."""
+        """The systems that train in float32 because their study names no precision, and are wide enough to gain."""
         import torch  # takes seconds
 
         from phrasemt.nn.precision import usable_precision
 
         if usable_precision("bfloat16", torch.device("cpu")) == "bfloat16":
             for name, system in self.study.models.items():
-                if "precision" not in system.training.model_fields_set:
+                if system.model.learning_rate_width >= _WIDE and "precision" not in system.training.model_fields_set:
                     yield name
 
     def hours_of_training(self, system: str) -> float:

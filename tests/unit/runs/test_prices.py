@@ -95,11 +95,14 @@ def test_a_cpu_with_units_for_bfloat16_is_pointed_out(
     repository: Path, monkeypatch: pytest.MonkeyPatch, units: bool
 ) -> None:
     monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"avx512_bf16": units})
-    study = load_study(repository / "studies" / "demo-composition.yaml")
-    study.models["relative"].training.model_fields_set.add("precision")
+    study = load_study(repository / "studies" / "tatoeba-en-de.yaml")
+    named, *others = study.models
+    study.models[named].training.model_fields_set.add("precision")
     faster = [line for line in Prices(study, rate_here(on_gpu=False)).basis() if line.startswith("faster: ")]
     assert len(faster) == units
-    assert all(" to train base, ngrams, wide, ngrams-3, last-token (" in line for line in faster)
+    assert all(f" to train {', '.join(others)} (" in line for line in faster)
+    narrow = load_study(repository / "studies" / "demo-composition.yaml")  # width 128, which gains little
+    assert not any("faster: " in line for line in Prices(narrow, rate_here(on_gpu=False)).basis())
     assert not any("faster: " in line for line in Prices(study, rate_of("a100")).basis())
 
 
