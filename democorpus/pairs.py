@@ -34,12 +34,13 @@ _RELATIVE_OF_DISTANT_SUBJECT = (0.0, 0.8, 1.0)
 class Contrast(NamedTuple):
     """The target with a verb in the wrong number. distance: in words, from the head of its subject to the verb.
 
-    kind: of a multiword unit (`UnitSentence`), of which `wrong` has the other reading, and its distance.
+    kind, unit: of a multiword unit (`UnitSentence`), of which `wrong` has the other reading, and its distance.
     """
 
     wrong: str
     distance: int
     kind: str = ""
+    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +151,7 @@ def _pairs_of_units(split: str, seed: int, seen: set[bytes]) -> Iterator[DemoPai
                 break
         seen.add(digest)
         wrong = detokenise(sentence.wrong.tokens)
-        yield _pair(sentence.english, sentence.german, Contrast(wrong, sentence.distance, sentence.kind))
+        yield _pair(sentence.english, sentence.german, Contrast(wrong, sentence.distance, sentence.kind, unit.english))
 
 
 def _pair(english: EnglishSentence, german: GermanSentence, contrast: Contrast | None) -> DemoPair:

@@ -25,7 +25,7 @@ import numpy as np
 from phrasemt.artefacts.paths import RESULTS
 from phrasemt.artefacts.scores import CONVENTIONS, Scores
 from phrasemt.files.lines import read_lines
-from phrasemt.scoring.scores import accuracy_scores, corpus_scores, nats_scores
+from phrasemt.scoring.scores import accuracy_scores, corpus_scores, nats_scores, of_clusters
 from phrasemt.study.reading import load_study
 from phrasemt.workflow.changes import changes_since
 
@@ -81,8 +81,10 @@ class TestSet:
         Raises KeyError for a run that was published without them.
         """
         chosen = [fnmatch(one["kind"], kinds) for one in self.contrasts]
-        decisions = zip(self.decisions["kinds"], self.decisions["right"], strict=True)
-        return accuracy_scores([right for kind, right in decisions if chosen[kind]])
+        rows = np.flatnonzero([chosen[kind] for kind in self.decisions["kinds"]])
+        scores = accuracy_scores(np.array(self.decisions["right"])[rows].tolist())
+        clusters = self.decisions.get("clusters")
+        return scores if clusters is None else of_clusters(scores, np.array(clusters)[rows])
 
 
 @dataclass(frozen=True, kw_only=True)

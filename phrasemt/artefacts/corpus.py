@@ -17,19 +17,23 @@ from phrasemt.files.lines import LineBlock, read_lines, read_parallel_blocks, wr
 
 @dataclass(frozen=True)
 class ContrastivePair:
-    """A pair. kind: of the mistake, or empty. distance: in words, between the words that must agree; None: unknown."""
+    """A pair. kind: of the mistake, or empty. distance: in words, between the words that must agree; None: unknown.
+
+    cluster: of pairs that one fact decides, such as an idiom; empty: the pairs of one source and one right translation.
+    """
 
     source: str
     right: str
     wrong: str
     kind: str = ""
     distance: int | None = None
+    cluster: str = ""
 
 
 class Contrasts:
     """A table of contrastive pairs, whose rows name rows of the split of their sources and right translations."""
 
-    header = "row\tsource\tright\twrong\tdistance\tkind"
+    header = "row\tsource\tright\twrong\tdistance\tkind\tcluster"
 
     @classmethod
     def write(cls, path: Path, rows: Sequence[int], pairs: Sequence[ContrastivePair]) -> None:
@@ -39,7 +43,7 @@ class Contrasts:
     @classmethod
     def line(cls, row: int, pair: ContrastivePair) -> str:
         distance = "" if pair.distance is None else pair.distance
-        return f"{row}\t{pair.source}\t{pair.right}\t{pair.wrong}\t{distance}\t{pair.kind}"
+        return f"{row}\t{pair.source}\t{pair.right}\t{pair.wrong}\t{distance}\t{pair.kind}\t{pair.cluster}"
 
     @classmethod
     def read(cls, path: Path) -> tuple[list[int], list[ContrastivePair]]:
@@ -50,7 +54,7 @@ class Contrasts:
         rows, pairs = [], []
         for number, line in enumerate(lines, start=2):
             row, _, fields = line.partition("\t")
-            if not row.isdecimal() or fields.count("\t") != 4:
+            if not row.isdecimal() or fields.count("\t") != 5:
                 raise not_a_pair(path, number, line, cls.header.replace("\t", ", "))
             rows.append(int(row))
             pairs.append(read_pair(path, number, fields))
@@ -58,19 +62,19 @@ class Contrasts:
 
 
 def read_pair(path: Path, number: int, line: str, *, kind: str = "") -> ContrastivePair:
-    """Read the line source, right, wrong[, distance[, kind]] of a table. kind: of a mistake without a name.
+    """Read the line source, right, wrong[, distance[, kind[, cluster]]] of a table. kind: of a mistake without a name.
 
     Raises DataError, with the line.
     """
     fields = line.rstrip("\r").split("\t")
-    source, right, wrong, distance, own_kind = (*fields, "", "", "", "")[:5] if len(fields) <= 5 else [""] * 5
+    source, right, wrong, distance, own_kind, cluster = (*fields, *[""] * 5)[:6] if len(fields) <= 6 else [""] * 6
     if not (len(fields) >= 3 and source and right and wrong and (not distance or distance.isdecimal())):
         raise not_a_pair(
-            path, number, line, "tab-separated: source, right, wrong, perhaps a distance in words, and a kind"
+            path, number, line, "tab-separated: source, right, wrong, perhaps a distance in words, a kind and a cluster"
         )
     if distance and int(distance) == 0:
         raise not_a_pair(path, number, line, "a distance of at least 1, because neighbours have the distance 1")
-    return ContrastivePair(source, right, wrong, own_kind or kind, int(distance) if distance else None)
+    return ContrastivePair(source, right, wrong, own_kind or kind, int(distance) if distance else None, cluster)
 
 
 def not_a_pair(path: Path | str, number: int, line: str, expected: str) -> DataError:

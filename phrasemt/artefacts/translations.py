@@ -69,15 +69,17 @@ class KindCounts(Counts):
 class ContrastDecisions(Settings):
     """The decision about each pair of a set, in its order: what two systems are compared by.
 
-    kinds: the place of its kind of mistake among the counts. distances: None where unknown.
+    kinds: the place of its kind of mistake among the counts. distances: None where unknown. clusters: pairs with one
+    number are drawn together; None: each pair is drawn alone.
     """
 
     kinds: list[int]
     distances: list[int | None]
     right: list[bool]
+    clusters: list[int] | None = None
 
 
-class ContrastAccuracy(JsonFile, format=3):
+class ContrastAccuracy(JsonFile, format=4):
     """How many contrastive pairs of a set a model decides right. contrast_set: the split that the pairs belong to."""
 
     indent = None

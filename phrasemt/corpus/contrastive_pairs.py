@@ -75,7 +75,7 @@ def extract_contrasts(
 
 
 def read_contrastive_pairs(files: Sequence[Path], *, kind: str = "") -> list[ContrastivePair]:
-    """Read a file `.json` of LingEval97, a table source, right, wrong[, distance[, kind]], or three such texts.
+    """Read a file `.json` of LingEval97, a table source, right, wrong[, distance[, kind[, cluster]]], or three texts.
 
     kind: of the mistakes of texts and of rows that name none. Tabulators and line breaks in the JSON become spaces. A
     table may begin with the names of its columns. Pairs whose translations are equal are left out, with a warning: no
@@ -157,8 +157,8 @@ def generate_demo(
         for row, pair in enumerate(_with_room(pairs)):
             contrast = ""
             if pair.contrast is not None:
-                wrong, distance, kind = pair.contrast
-                contrastive = ContrastivePair(pair.source, pair.target, wrong, kind or AGREEMENT, distance)
+                wrong, distance, kind, unit = pair.contrast
+                contrastive = ContrastivePair(pair.source, pair.target, wrong, kind or AGREEMENT, distance, unit)
                 contrast = f"{Contrasts.line(row, contrastive)}\n"
             texts = [
                 pair.source + "\n",

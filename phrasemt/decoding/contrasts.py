@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -91,22 +91,35 @@ def score_contrasts(
     scores = dict(zip(lines, log_probs.tolist(), strict=True))
     preferred = [scores[row, pair.source, pair.right] > scores[row, pair.source, pair.wrong] for row, pair in of_pairs]
     columns = [pair.kind for pair in pairs], [pair.distance for pair in pairs], preferred
+    clusters = [pair.cluster or (pair.source, pair.right) for pair in pairs]
     result = ContrastAccuracy(
         dataset=settings.dataset,
         contrast_set=settings.contrast_set,
         system=settings.system,
         seed=settings.seed,
         kinds=count_preferred(*columns),
-        decisions=decisions(*columns),
+        decisions=decisions(*columns, clusters),
     )
     result.write(accuracy)
     log.info("score_contrasts: %d of %d pairs correct", result.total.right, result.total.pairs)
 
 
-def decisions(kinds: Sequence[str], distances: Sequence[int | None], preferred: Sequence[bool]) -> ContrastDecisions:
-    """The decisions about pairs, with the arguments of `count_preferred`."""
-    places = {kind: place for place, kind in enumerate(dict.fromkeys(kinds))}
-    return ContrastDecisions(kinds=[places[kind] for kind in kinds], distances=list(distances), right=list(preferred))
+def decisions(
+    kinds: Sequence[str], distances: Sequence[int | None], preferred: Sequence[bool], clusters: Sequence[Hashable]
+) -> ContrastDecisions:
+    """The decisions about pairs, with the arguments of `count_preferred`. clusters: the name of each pair's cluster."""
+    return ContrastDecisions(
+        kinds=_places(kinds),
+        distances=list(distances),
+        right=list(preferred),
+        clusters=_places(clusters) if len({*clusters}) < len(clusters) else None,
+    )
+
+
+def _places(names: Sequence[Hashable]) -> list[int]:
+    """The place of each name among the different ones."""
+    places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    return [places[name] for name in names]
 
 
 def count_preferred(

@@ -23,7 +23,7 @@ from phrasemt.artefacts.scores import MetricComparison, Scores, SystemScores
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.errors import check_equal
 from phrasemt.files.lines import read_lines
-from phrasemt.scoring.scores import ACCURACY, NATS, accuracy_scores, as_array, corpus_scores, nats_of
+from phrasemt.scoring.scores import ACCURACY, NATS, accuracy_scores, as_array, corpus_scores, nats_of, of_clusters
 from phrasemt.scoring.significance import FEWEST, ResampledRuns, Variations, compare_runs, resample, seed_variations
 
 BLEU = "bleu_tok"
@@ -104,7 +104,8 @@ class Gains:
 
     The samples of a group are drawn once, for all systems and all pairs of them: the report and the commands
     share one object for each test set. name: of data set and test set. of_systems: the scores of the trainings
-    of each system. words: of each source [sentences]. test: of the differences.
+    of each system. words: of each source [sentences]. test: of the differences. clusters: see `of_clusters`; None: each
+    sentence is drawn alone.
     """
 
     name: str
@@ -112,12 +113,13 @@ class Gains:
     words: NDArray[np.int64]
     metric: str
     test: PairedTest
+    clusters: NDArray[np.int64] | None = None
     _drawn: dict[tuple[Bounds, int | None], _Drawn] = field(default_factory=dict, init=False)
     _slopes: dict[tuple[Bounds, ...], _Drawn | None] = field(default_factory=dict, init=False)
 
     def large(self, groups: Sequence[Bounds]) -> list[Bounds]:
-        """The groups with enough sentences or pairs."""
-        return [one for one in groups if self._rows(one).size >= FEWEST]
+        """The groups with enough sentences or clusters of them."""
+        return [one for one in groups if self._clusters(self._rows(one)).size >= FEWEST]
 
     def of(
         self, baseline: str, system: str, *, groups: Sequence[Bounds] = (), joint: Sequence[Bounds] = ()
@@ -139,6 +141,13 @@ class Gains:
     def _rows(self, one: Bounds) -> NDArray[np.int64]:
         low, high = one
         return np.flatnonzero((self.words >= low) & (self.words <= (math.inf if high is None else high)))
+
+    def _clusters(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        return rows if self.clusters is None else np.unique(self.clusters[rows])
+
+    def _of_rows(self, scores: Scores, rows: NDArray[np.int64]) -> Scores:
+        found = _of_rows(scores, self.metric, rows)
+        return found if self.clusters is None else of_clusters(found, self.clusters[rows])
 
     def _compared(self, baseline: str, system: str, groups: Sequence[Bounds]) -> dict[LengthRange, MetricComparison]:
         return {
@@ -171,7 +180,7 @@ class Gains:
         if (one, number) not in self._drawn:
             rows = self._rows(one)
             seed = self.test.seed if number is None else [self.test.seed, number]
-            trainings = [_of_rows(scores, self.metric, rows) for side in self.of_systems.values() for scores in side]
+            trainings = [self._of_rows(scores, rows) for side in self.of_systems.values() for scores in side]
             drawn, start, of_systems = resample(trainings, samples=self.test.samples, seed=seed), 0, {}
             for system, side in self.of_systems.items():
                 of_systems[system] = drawn.part(slice(start, start + len(side)))
@@ -214,17 +223,18 @@ def gains_of_pairs(files: Iterable[ContrastAccuracy], test: PairedTest) -> Itera
         sets.setdefault(f"{file.dataset}, {file.contrast_set}", {}).setdefault(file.system, []).append(file)
     for name, of_systems in sets.items():
         first = next(iter(of_systems.values()))[0]
-        pairs = (first.decisions.kinds, first.decisions.distances)
+        pairs = (first.decisions.kinds, first.decisions.distances, first.decisions.clusters)
         for file in (file for side in of_systems.values() for file in side):
             what, next_step = "the decisions are about other pairs", "score all systems on the same pairs"
-            same = (file.decisions.kinds, file.decisions.distances) == pairs
-            check_equal(True, same, what, where=f"{file.system}, seed {file.seed}", next_step=next_step)
+            own = (file.decisions.kinds, file.decisions.distances, file.decisions.clusters)
+            check_equal(True, own == pairs, what, where=f"{file.system}, seed {file.seed}", next_step=next_step)
         kinds = {
             f"{name}, {kind.kind}": [place for place, of_pair in enumerate(first.decisions.kinds) if of_pair == number]
             for number, kind in enumerate(first.kinds)
         }
         if len(kinds) > 1:
             kinds = {name: list(range(len(first.decisions.kinds)))} | kinds
+        clusters = first.decisions.clusters
         for heading, chosen in kinds.items():
             yield Gains(
                 name=heading,
@@ -235,6 +245,7 @@ def gains_of_pairs(files: Iterable[ContrastAccuracy], test: PairedTest) -> Itera
                 words=np.array([first.decisions.distances[place] or 0 for place in chosen], dtype=np.int64),
                 metric=ACCURACY,
                 test=test,
+                clusters=None if clusters is None else np.array(clusters)[chosen],
             )
 
 

@@ -79,8 +79,8 @@ class MonolingualText(Settings):
 
 
 class PairsFile(Settings):
-    """A file of contrastive pairs: the JSON of LingEval97 (`.json`), or lines source, right, wrong[, distance[, kind]],
-    with tabulators.
+    """A file of contrastive pairs: the JSON of LingEval97 (`.json`), or lines source, right, wrong[, distance[, kind[,
+    cluster]]], with tabulators. Tests draw the pairs of one cluster together, by default those of one translation.
     """
 
     pairs: UserPath = Field(description="JSON of LingEval97, or a table")

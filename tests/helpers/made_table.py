@@ -43,14 +43,16 @@ def accuracy(
     right: Sequence[bool],
     distances: Sequence[int | None],
     kinds: Sequence[str] = (),
+    clusters: Sequence[int] = (),
     *,
     seed: int = 1,
     dataset: str = "d",
     contrast_set: str = "c",
 ) -> ContrastAccuracy:
-    """Which of the pairs a training decides right. Without kinds all are mistakes of one kind."""
+    """Which of the pairs a training decides right. Without kinds all are of one, without clusters each is alone."""
     from phrasemt.decoding.contrasts import count_preferred, decisions  # imports torch
 
     columns = kinds or ["subj_verb_agreement"] * len(right), distances, right
+    decided = decisions(*columns, clusters or range(len(right)))
     about: dict[str, Any] = {"dataset": dataset, "contrast_set": contrast_set, "system": system, "seed": seed}
-    return ContrastAccuracy(**about, kinds=count_preferred(*columns), decisions=decisions(*columns))
+    return ContrastAccuracy(**about, kinds=count_preferred(*columns), decisions=decided)

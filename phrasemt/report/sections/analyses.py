@@ -48,9 +48,9 @@ _TEXT = (
     "quarters; above 0, longer sentences gain more. In nats per token of the references less is better."
 )
 _TEXT_ON_PAIRS = (
-    "Percentage of contrastive pairs that are decided right (95 % intervals of Wilson 1927; chance is 50 %), and "
-    "differences to the baseline, by the distance of the two words that must agree. Slope: how much the gain grows for "
-    "twice the distance."
+    "Percentage of contrastive pairs that are decided right (95 % intervals of Wilson 1927, as if each pair stood "
+    "alone; chance is 50 %), and differences to the baseline, whose tests draw whole clusters of pairs, by the "
+    "distance of the two words that must agree. Slope: how much the gain grows for twice the distance."
 )
 _TEXT_ON_CONTROLS = (
     "What a gain comes from: the system minus each of its controls, with 95 % intervals. In nats per token of the "

@@ -64,9 +64,15 @@ def test_distil_lingeval(tmp_path: Path) -> None:
 
 def test_table(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
-    path.write_text("a\tb\tc\t4\na\tb\td\na\tb\te\t\tnumber\r\n")
+    path.write_text("a\tb\tc\t4\na\tb\td\na\tb\te\t\tnumber\r\na\tb\tf\t\t\tidiom\n")
     pairs = read_contrastive_pairs([path], kind="case")
-    assert [(pair.distance, pair.kind) for pair in pairs] == [(4, "case"), (None, "case"), (None, "number")]
+    assert [(pair.distance, pair.kind) for pair in pairs] == [
+        (4, "case"),
+        (None, "case"),
+        (None, "number"),
+        (None, "case"),
+    ]
+    assert [pair.cluster for pair in pairs] == ["", "", "", "idiom"]
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,7 @@ def test_the_stage_writes_the_kinds_of_contrasts(pairs: int, is_enough: bool, tm
     rows, found = Contrasts.read(contrasts)
     assert rows == list(range(132))
     assert Counter(pair.kind for pair in found)["idiom_8_literal"] == 8
+    assert {*Counter(pair.cluster for pair in found).values()} == {2}
 
 
 def test_objects_and_verbs_of_the_readings_are_apart() -> None:

@@ -89,11 +89,12 @@ def test_exactly_one_side_of_a_contrast_wins(tmp_path, whole_words, caplog):
     save_tensors(tmp_path / "weights", weights_of(model), describe_weights(settings, words))
     right, wrong = "der Hund schläft .", "der Hund schlafen ."
     lines = [
-        "row\tsource\tright\twrong\tdistance\tkind",
-        f"0\tthe dog sleeps .\t{right}\t{wrong}\t1\tnumber",
-        f"1\tthe dog sleeps .\t{wrong}\t{right}\t12\tnumber",
-        f"2\tthe dog sleeps .\t{right}\t{right}\t40\tnumber",
-        f"2\tthe dog sleeps .\t{right}\t{right}\t\tword",
+        "row\tsource\tright\twrong\tdistance\tkind\tcluster",
+        f"0\tthe dog sleeps .\t{right}\t{wrong}\t1\tnumber\tdog",
+        f"1\tthe dog sleeps .\t{wrong}\t{right}\t12\tnumber\t",
+        f"2\tthe dog sleeps .\t{right}\t{right}\t40\tnumber\tdog",
+        f"2\tthe dog sleeps .\t{right}\t{right}\t\tword\t",
+        f"2\tthe dog sleeps .\t{right}\t{wrong}\t\tword\t",
     ]
     write_lines(tmp_path / "contrasts", lines)
     about = {"dataset": "demo", "contrast_set": "test", "system": "base", "seed": 1, "vocabulary_threshold": 0}
@@ -108,14 +109,17 @@ def test_exactly_one_side_of_a_contrast_wins(tmp_path, whole_words, caplog):
         phrases=[],
         accuracy=tmp_path / "accuracy",
     )
-    number, word = json.loads((tmp_path / "accuracy").read_text())["kinds"]
+    accuracy = json.loads((tmp_path / "accuracy").read_text())
+    assert accuracy["decisions"]["clusters"] == [0, 1, 0, 2, 2]  # a name, or one source and translation
+    number, word = accuracy["kinds"]
     by_low = {group["low"]: group for group in number["by_distance"]}
     assert list(by_low) == [1, 11, 16]
     assert by_low[1]["right"] + by_low[11]["right"] == 1  # the same pair, once each way round
     assert by_low[16] == {"pairs": 1, "right": 0, "low": 16}  # a tie is not a preference
     assert (number["kind"], number["pairs"], number["right"]) == ("number", 3, 1)
-    assert word == {"pairs": 1, "right": 0, "kind": "word", "by_distance": []}
-    assert "2 of 4 pairs differ only in what the vocabulary does not have, and count as wrong" in caplog.text
+    assert (word["kind"], word["pairs"], word["right"]) == ("word", 2, by_low[1]["right"])
+    assert word["by_distance"] == []
+    assert "2 of 5 pairs differ only in what the vocabulary does not have, and count as wrong" in caplog.text
 
 
 MODEL = LanguageModel(family="language_model", layers=1, width=16, heads=2, ffn_width=20)

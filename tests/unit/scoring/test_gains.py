@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from math import comb
 
 import numpy as np
@@ -154,6 +155,22 @@ def test_a_set_with_several_kinds_is_compared_as_a_whole_and_by_kind() -> None:
     }
     shown = {name: round(next(iter(one.joint.values())).difference.value, 6) for name, one in found.items()}
     assert shown == {"d, c": 25, "d, c, idiomatic": 10, "d, c, literal": 40}
+
+
+def test_copies_of_pairs_in_one_cluster_prove_no_more_than_the_pairs() -> None:
+    """Ten copies of each pair: the interval is that of the pairs, and far narrower if each copy is drawn alone."""
+    generator = np.random.default_rng(3)
+    decisions = {system: (generator.random(40) < share).tolist() for system, share in {"a": 0.5, "b": 0.8}.items()}
+
+    def width(copies: int, clusters: Sequence[int] = ()) -> float:
+        about = {"distances": [1] * 40 * copies, "clusters": clusters}
+        files = [accuracy(system, right * copies, **about) for system, right in decisions.items()]
+        (gains,) = gains_of_pairs(files, PairedTest(samples=500, seed=1))
+        (found,) = gains.of("a", "b", groups=DISTANCES).groups.values()
+        return found.difference.high - found.difference.low
+
+    assert width(10, [*range(40)] * 10) == pytest.approx(width(1))
+    assert width(10) < width(1) / 2
 
 
 def test_systems_are_compared_on_the_same_pairs() -> None:
