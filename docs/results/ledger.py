@@ -233,7 +233,7 @@ _KINDS: dict[str, Callable[..., Figure]] = {
     "slope-nats": lambda system, other: _slope(system, other, NATS),
     "words": _words,
     "agreement": _agreement,
-    "right": _of_trainings(lambda part: part.accuracy().metrics[ACCURACY].score, "% of the pairs", 50, 1, 1),
+    "right": _of_trainings(lambda part: part.accuracy.metrics[ACCURACY].score, "% of the pairs", 50, 1, 1),
     "mass": _of_trainings(_mass, "%", 50, 1, 1),
     "mass-top": _of_trainings(lambda part: _mass(part, 0) - _mass(part, 1), "points", 0, -1, 1),
     "entropy": _less_entropy(["enc_phrases", "dec_phrases"], ["enc_self", "cross"]),

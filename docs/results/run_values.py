@@ -140,8 +140,8 @@ def _resampled(key: str) -> ResampledRuns:
     found = resample(of_runs, **DRAWS)
     if not runs(key)[0].evaluations:  # Moses
         return found
-    if kinds := STUDIES[key.split("/")[0]].get("pairs"):
-        found = _together(found, resample([part.accuracy(kinds) for part in parts(key)], **DRAWS))
+    if "pairs-difference" in STUDIES[key.split("/")[0]].get("columns", ""):
+        found = _together(found, resample([part.accuracy for part in parts(key)], **DRAWS))
     nats = np.log([run.evaluations["dev_perplexity"][-1] for run in runs(key)])
     metric = MetricScore(score=0, metric="mean", better="lower", signature="nats per token of dev|forced decoding")
     of_dev = ResampledRuns(

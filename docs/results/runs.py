@@ -16,7 +16,6 @@ import lzma
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -75,16 +74,11 @@ class TestSet:
         """Nats per token of the references under forced decoding."""
         return nats_scores(self.attention["sentence_nats"], self.attention["sentence_tokens"])
 
-    def accuracy(self, kinds: str = "*") -> Scores:
-        """Decisions about contrastive pairs, in percent. kinds: a pattern of their kinds of mistakes.
-
-        Raises KeyError for a run that was published without them.
-        """
-        chosen = [fnmatch(one["kind"], kinds) for one in self.contrasts]
-        rows = np.flatnonzero([chosen[kind] for kind in self.decisions["kinds"]])
-        scores = accuracy_scores(np.array(self.decisions["right"])[rows].tolist())
-        clusters = self.decisions.get("clusters")
-        return scores if clusters is None else of_clusters(scores, np.array(clusters)[rows])
+    @property
+    def accuracy(self) -> Scores:
+        """Decisions about contrastive pairs, in percent. Raises KeyError for a run that was published without them."""
+        scores, clusters = accuracy_scores(self.decisions["right"]), self.decisions.get("clusters")
+        return scores if clusters is None else of_clusters(scores, np.array(clusters))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -113,7 +113,6 @@ COLUMNS: dict[str, Column] = {
     "chrf": ("chrF2", _mean_of("chrf2")),
     "ter": ("TER", _mean_of("ter")),
     "contrasts": ("right contrastive pairs", lambda key: f"{right(key)} %"),
-    "pairs": ("right pairs", lambda key: f"{right(key, STUDIES[key.split('/')[0]]['pairs'])} %"),
     "pairs-difference": ("Δ of their percentage, 95 % interval, p", lambda key: _difference(key, ACCURACY)),
     **{f"after-{number}": (f"after {number} pairs", _right_of(f"*_{number}_*")) for number in (2, 8, 32)},
     **{
