@@ -229,6 +229,7 @@ _KINDS: dict[str, Callable[..., Figure]] = {
     "uncased": functools.partial(_score, "bleu_tok_uncased", "BLEU in lower case"),
     "chrf": functools.partial(_score, "chrf2", "chrF2"),
     "nats": functools.partial(_score, DEV_NATS, "nats"),
+    "pairs": functools.partial(_score, ACCURACY, "points of the pairs"),
     "slope": _slope,
     "slope-nats": lambda system, other: _slope(system, other, NATS),
     "words": _words,
