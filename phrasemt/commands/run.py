@@ -50,13 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_profile(parser)
     parser.add_argument("-n", "--dry-run", action="store_true", help="list the jobs and run nothing")
     parser.add_argument("--cores", type=in_range(int, 1), metavar="N", help="cores to use (default: as the profile)")
-    parser.add_argument(
-        "--snakemake",
-        nargs=argparse.REMAINDER,
-        default=[],
-        metavar="OPTION",
-        help="all that follows goes to snakemake: files to make, then its options",  # argparse keeps no `--`
-    )
+    what = "all that follows goes to snakemake: files to make, then its options"  # argparse keeps no `--`
+    parser.add_argument("--snakemake", nargs=argparse.REMAINDER, default=[], metavar="OPTION", help=what)
 
 
 def run(options: argparse.Namespace) -> None:

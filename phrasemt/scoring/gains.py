@@ -145,10 +145,6 @@ class Gains:
     def _clusters(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         return rows if self.clusters is None else np.unique(self.clusters[rows])
 
-    def _of_rows(self, scores: Scores, rows: NDArray[np.int64]) -> Scores:
-        found = _of_rows(scores, self.metric, rows)
-        return found if self.clusters is None else of_clusters(found, self.clusters[rows])
-
     def _compared(self, baseline: str, system: str, groups: Sequence[Bounds]) -> dict[LengthRange, MetricComparison]:
         return {
             LengthRange(*bounds, len(self._rows(bounds))): self._compare(self._resampled(bounds), baseline, system)
@@ -175,12 +171,16 @@ class Gains:
     def _resampled(self, one: Bounds, number: int | None = None) -> _Drawn:
         """All systems on the sentences of a group.
 
-        number: of the group among those of a slope, whose samples are drawn apart, for they are added.
+        number: of the group among those of a slope, whose samples are drawn apart, for they are added. A cluster may
+        lie in several groups, so these have the same samples of all clusters.
         """
         if (one, number) not in self._drawn:
             rows = self._rows(one)
-            seed = self.test.seed if number is None else [self.test.seed, number]
-            trainings = [self._of_rows(scores, rows) for side in self.of_systems.values() for scores in side]
+            seed = self.test.seed if number is None or self.clusters is not None else [self.test.seed, number]
+            trainings = [_of_rows(scores, self.metric, rows) for side in self.of_systems.values() for scores in side]
+            if self.clusters is not None:
+                among = None if number is None else self.clusters
+                trainings = [of_clusters(scores, self.clusters[rows], among) for scores in trainings]
             drawn, start, of_systems = resample(trainings, samples=self.test.samples, seed=seed), 0, {}
             for system, side in self.of_systems.items():
                 of_systems[system] = drawn.part(slice(start, start + len(side)))
@@ -223,11 +223,11 @@ def gains_of_pairs(files: Iterable[ContrastAccuracy], test: PairedTest) -> Itera
         sets.setdefault(f"{file.dataset}, {file.contrast_set}", {}).setdefault(file.system, []).append(file)
     for name, of_systems in sets.items():
         first = next(iter(of_systems.values()))[0]
-        pairs = (first.decisions.kinds, first.decisions.distances, first.decisions.clusters)
+        pairs = first.decisions.model_dump(exclude={"right"})
         for file in (file for side in of_systems.values() for file in side):
             what, next_step = "the decisions are about other pairs", "score all systems on the same pairs"
-            own = (file.decisions.kinds, file.decisions.distances, file.decisions.clusters)
-            check_equal(True, own == pairs, what, where=f"{file.system}, seed {file.seed}", next_step=next_step)
+            same = file.decisions.model_dump(exclude={"right"}) == pairs
+            check_equal(True, same, what, where=f"{file.system}, seed {file.seed}", next_step=next_step)
         kinds = {
             f"{name}, {kind.kind}": [place for place, of_pair in enumerate(first.decisions.kinds) if of_pair == number]
             for number, kind in enumerate(first.kinds)

@@ -85,14 +85,15 @@ def accuracy_scores(right: Sequence[bool]) -> Scores:
     return mean_scores(ACCURACY, "higher", "accuracy|forced decoding", ((100 * one, 1) for one in right))
 
 
-def of_clusters(scores: Scores, clusters: NDArray[np.int64]) -> Scores:
+def of_clusters(scores: Scores, clusters: NDArray[np.int64], among: NDArray[np.int64] | None = None) -> Scores:
     """The same scores with a row for each cluster of sentences or pairs, so that the bootstrap draws whole clusters.
 
     Sentences of one cluster are right or wrong together; drawn one by one they would count as so many proofs (Cameron,
-    Gelbach and Miller 2008). clusters: the number of each sentence's cluster [sentences].
+    Gelbach and Miller 2008). clusters: the number of each sentence's cluster [sentences]. among: the clusters that have
+    a row, without sentences perhaps; by default those of the sentences.
     """
-    numbers, places = np.unique(clusters, return_inverse=True)
-    statistics = {}
+    numbers = np.unique(clusters if among is None else among)
+    places, statistics = np.searchsorted(numbers, clusters), {}
     for name, rows in scores.statistics.items():
         sums = np.zeros((len(numbers), len(rows[0])))
         np.add.at(sums, places, as_array(rows))

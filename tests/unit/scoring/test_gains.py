@@ -173,6 +173,19 @@ def test_copies_of_pairs_in_one_cluster_prove_no_more_than_the_pairs() -> None:
     assert width(10) < width(1) / 2
 
 
+def test_the_slope_draws_a_cluster_in_all_groups_at_once() -> None:
+    """Each unit is decided alike near and far, so the gain of no sample grows with the distance."""
+    generator = np.random.default_rng(3)
+    files = [
+        accuracy(system, (generator.random(40) < share).tolist() * 2, [1] * 40 + [9] * 40, clusters=[*range(40)] * 2)
+        for system, share in {"a": 0.5, "b": 0.8}.items()
+    ]
+    (gains,) = gains_of_pairs(files, PairedTest(samples=500, seed=1))
+    slope = gains.of("a", "b", groups=DISTANCES).slope
+    assert slope is not None
+    assert (slope.difference.low, slope.difference.high) == pytest.approx((0, 0), abs=1e-9)
+
+
 def test_systems_are_compared_on_the_same_pairs() -> None:
     sides = {"a": [accuracy("a", [True], [1])], "b": [accuracy("b", [True], [2])]}
     with pytest.raises(MismatchError, match="b, seed 1: the decisions are about other pairs"):
